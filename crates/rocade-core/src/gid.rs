@@ -1,0 +1,1 @@
+//! Which GID a connection uses, and why.

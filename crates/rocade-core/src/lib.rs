@@ -1,0 +1,17 @@
+//! The model: what a host's RDMA is, and the rules over it. No file, network, clock or environment is
+//! touched here; text comes in as `&str`, answers go out as types.
+
+pub mod config;
+pub mod finding;
+pub mod gid;
+pub mod host;
+pub mod names;
+pub mod plan;
+pub mod usable;
+
+pub use finding::{Finding, Severity};
+pub use host::{
+    Accessible, CharDevice, GidEntry, GidType, Hca, Host, LinkLayer, Netdev, NetnsMode, Parent, PcieLink,
+    Port, Transport, Usable,
+};
+pub use names::{Gid, GidIndex, Guid, HcaName, PciAddress, PciId, PortNum, ResourceName};

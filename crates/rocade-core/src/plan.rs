@@ -1,0 +1,1 @@
+//! Which HCAs stand behind which resource, and why.

@@ -1,0 +1,1 @@
+//! Whether an RC test can start on a port.
