@@ -1,0 +1,89 @@
+//! How a command ends: its exit code, its data on stdout, and an error printed once as a chain with a hint.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+/// What a command found, as the exit code that says so. An error is always [`Outcome::CouldNotLook`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All that was asked for is good.
+    Good = 0,
+    /// It looked, and found failures.
+    #[allow(dead_code, reason = "the tests between two hosts return it")]
+    Failed = 1,
+    /// It could not look: usage, unreadable file, no connection.
+    CouldNotLook = 2,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        ExitCode::from(outcome as u8)
+    }
+}
+
+/// An error's sentence together with what to do about it; put on an error with `.context(Advice::new(…))`.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct Advice {
+    what: String,
+    hint: String,
+}
+
+impl Advice {
+    /// `what` stands in the chain like any context; `hint` is printed on a line of its own.
+    pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Advice { what: what.into(), hint: hint.into() }
+    }
+}
+
+/// The reader of our stdout (`| head`) had enough, which is no failure.
+#[derive(Debug, thiserror::Error)]
+#[error("the reader of stdout went away")]
+struct ReaderGone;
+
+/// Writes data to stdout whole.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        result => result.context("write to stdout"),
+    }
+}
+
+/// Turns a command's result into the process's exit code; an error is printed here and nowhere else.
+pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
+    match result {
+        Ok(outcome) => outcome.into(),
+        Err(error) if error.is::<ReaderGone>() => Outcome::Good.into(),
+        Err(error) => {
+            // A closed stderr leaves nobody to tell.
+            let _ = io::stderr().write_all(render_error(&error).as_bytes());
+            Outcome::CouldNotLook.into()
+        }
+    }
+}
+
+fn render_error(error: &anyhow::Error) -> String {
+    let mut text = format!("rocade: {error:#}\n");
+    if let Some(advice) = error.downcast_ref::<Advice>() {
+        text.push_str(&format!("hint: {}\n", advice.hint));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_prints_its_chain_once_and_then_the_hint() {
+        let cause = anyhow::Error::from(io::Error::other("No such file"));
+        let error = cause.context(Advice::new("cannot read a.host", "record one with rocade snapshot"));
+        assert_eq!(
+            render_error(&error.context("inventory")),
+            "rocade: inventory: cannot read a.host: No such file\nhint: record one with rocade snapshot\n"
+        );
+    }
+}
