@@ -21,6 +21,8 @@ pub struct Host {
     pub schema_version: u32,
     /// Kernel release (second word from the end of /proc/version's start, as `uname -r`).
     pub kernel: Option<String>,
+    /// Whether the kernel has its RDMA core loaded (it answers RDMA netlink, or has the class infiniband).
+    pub rdma_core: Option<bool>,
     /// RDMA network namespace mode (RDMA netlink SYS_GET, else ib_core's parameter netns_mode).
     pub netns_mode: Option<NetnsMode>,
     /// RDMA devices, by name in natural order (mlx5_2 before mlx5_10).
@@ -43,6 +45,17 @@ impl Host {
     /// The interface of that name in this namespace.
     pub fn netdev(&self, name: &str) -> Option<&Netdev> {
         self.netdevs.iter().find(|n| n.name == name)
+    }
+
+    /// Whether a RoCE GID belongs to this network namespace. In shared mode a GID table holds those of all
+    /// namespaces, and a netdev name (`eth0`) may be that of another one, so the address has to agree too.
+    pub fn owns(&self, gid: &GidEntry) -> bool {
+        let Some(netdev) = gid.netdev.as_deref().and_then(|name| self.netdev(name)) else { return false };
+        let has = |address| netdev.addresses.iter().any(|(own, _)| *own == address);
+        // Without addresses (route netlink not to be had) the name is all there is.
+        self.unknown.contains_key("netdevs.addresses")
+            || gid.address.is_some_and(has)
+            || netdev.mac.as_deref().and_then(Gid::from_mac) == Some(gid.gid)
     }
 }
 
@@ -87,6 +100,11 @@ pub struct Hca {
     pub node_type: Option<u32>,
     /// The PF of this VF (…/device/physfn).
     pub physical_function: Option<PciAddress>,
+    /// Whether it is made of software over a netdev: rxe, siw.
+    pub software: bool,
+    /// Whether it manages an NVSwitch and carries no traffic (VPD says `SMDL=SW_MNG`); None where VPD cannot be
+    /// read.
+    pub switch_management: Option<bool>,
     /// PCIe link of the function, now and at most.
     pub pcie: Option<PcieLink>,
     /// All netdevs below the parent device (…/device/net/), sorted; a port's own netdev is in the port.
@@ -221,8 +239,8 @@ pub enum LinkLayer {
     InfiniBand,
     /// Ethernet.
     Ethernet,
-    /// The kernel says Unspecified, or it could not be read.
-    Unspecified,
+    /// The kernel says Unknown (EFA), or it could not be read.
+    Unknown,
 }
 
 /// What runs over a port.
@@ -255,9 +273,9 @@ pub struct GidEntry {
     /// …/gid_attrs/types/N; None where the kernel does not say.
     #[serde(rename = "type")]
     pub gid_type: Option<GidType>,
-    /// …/gid_attrs/ndevs/N; None on InfiniBand, and where the netdev is not of this namespace.
+    /// …/gid_attrs/ndevs/N, None on InfiniBand. The name may be one of another namespace: see [`Host::owns`].
     pub netdev: Option<String>,
-    /// The address that a RoCE GID stands for.
+    /// The address that a RoCE GID stands for; None on other transports.
     pub address: Option<IpAddr>,
 }
 
@@ -295,6 +313,8 @@ pub struct Netdev {
     pub mtu: u32,
     /// ARP hardware type: 1 Ethernet, 32 InfiniBand (IPoIB), 772 loopback.
     pub link_type: u16,
+    /// Hardware address, as `52:54:00:12:34:56`; 20 bytes on IPoIB.
+    pub mac: Option<String>,
     /// Administratively up (IFF_UP).
     pub up: bool,
     /// Kernel's kind of a virtual interface, as bond, vlan, macvlan; None for a physical one.

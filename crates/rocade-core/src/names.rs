@@ -137,6 +137,20 @@ impl Gid {
         })
     }
 
+    /// The link-local GID that RoCE makes of an Ethernet address `52:54:00:12:34:56` (EUI-64); None for other text.
+    pub fn from_mac(mac: &str) -> Option<Gid> {
+        let mut parts = mac.split(':').map(|p| u8::from_str_radix(p, 16).ok());
+        let mut next = || parts.next().flatten();
+        let m = [next()?, next()?, next()?, next()?, next()?, next()?];
+        parts.next().is_none().then_some(())?;
+        Some(Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]]))
+    }
+
+    /// fe80::/64 with no interface id: what an unset entry reads as on InfiniBand.
+    pub fn is_bare_prefix(&self) -> bool {
+        self.0[..2] == [0xfe, 0x80] && self.0[2..] == [0; 14]
+    }
+
     /// fe80::/10, which no router forwards and which needs a scope to be told apart.
     pub fn is_link_local(&self) -> bool {
         self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
@@ -358,6 +372,15 @@ mod tests {
         assert_eq!(Gid::from_address("10.8.10.4".parse().unwrap()), gid);
         assert_eq!(Gid([0; 16]).address(), None);
         assert!("fe80:0000:0000:0000:a288:c2ff:fef2:7cd6".parse::<Gid>().unwrap().is_link_local());
+    }
+
+    #[test]
+    fn the_default_gid_follows_from_the_mac() {
+        let gid = "fe80:0000:0000:0000:5054:00ff:fe12:3456".parse().unwrap();
+        assert_eq!(Gid::from_mac("52:54:00:12:34:56"), Some(gid));
+        for bad in ["52:54:00:12:34", "52:54:00:12:34:56:78", "", "52:54:00:12:34:5g"] {
+            assert_eq!(Gid::from_mac(bad), None, "{bad}");
+        }
     }
 
     #[test]
