@@ -1,0 +1,432 @@
+//! The k8s-rdma-shared-dev-plugin's config.json, accepted and refused as that plugin does: keys are matched as Go's
+//! encoding/json matches them, null leaves a field unset, the last of two equal keys wins. Its own rules live in
+//! github.com/Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/resources_manager.go (ReadConfig, ValidateConfigs).
+//! Beyond them, what could only end in a silent nothing is said: a name that Kubernetes refuses, a resource without
+//! slots, an unknown key.
+
+use super::json::{Member, Node, Position, Value, parse_json};
+use super::{Config, Resource, Selectors};
+use crate::finding::{Finding, Severity};
+use crate::names::ResourceName;
+
+/// Prefix of a resource whose entry names none.
+pub const DEFAULT_PREFIX: &str = "rdma";
+
+/// Seconds between two scans when the file names none.
+const DEFAULT_INTERVAL_S: u64 = 60;
+
+/// The kubelet takes device lists of at most 4 MiB; an entry with a six-digit ID costs 19 bytes.
+const MAX_SLOTS: i64 = 200_000;
+
+const TOP_KEYS: [&str; 2] = ["periodicUpdateInterval", "configList"];
+const RESOURCE_KEYS: [&str; 5] = ["resourceName", "resourcePrefix", "rdmaHcaMax", "devices", "selectors"];
+const SELECTOR_KEYS: [&str; 5] = ["vendors", "deviceIDs", "drivers", "ifNames", "linkTypes"];
+
+/// Reads the text of a config.json; `file` is the name to call it in findings.
+///
+/// Gives the configuration and what is odd about it, or, if any finding is an error, the findings alone. `strict`
+/// makes every warning an error.
+///
+/// # Errors
+/// All findings, at least one of them an error.
+pub fn parse_config_json(
+    file: &str,
+    text: &str,
+    strict: bool,
+) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    let mut judge = Judge { file, strict, findings: Vec::new() };
+    let config = match parse_json(text) {
+        Ok(node) => judge.config(&node),
+        Err(error) => {
+            let subject = format!("{file}:{}:{}", error.at.line, error.at.column);
+            judge.say("RDC701", Severity::Error, subject, error.seen, error.wanted, "correct the JSON");
+            return Err(judge.findings);
+        }
+    };
+    if judge.findings.iter().any(|f| f.severity == Severity::Error) {
+        return Err(judge.findings);
+    }
+    Ok((config, judge.findings))
+}
+
+/// A value and where it stood.
+type Placed<T> = (Position, T);
+
+/// An entry of configList as far as it could be read.
+struct Draft {
+    at: Position,
+    path: String,
+    name: Option<Placed<String>>,
+    prefix: Option<Placed<String>>,
+    slots: Option<Placed<i64>>,
+    devices: Vec<String>,
+    selectors: Selectors,
+}
+
+struct Judge<'a> {
+    file: &'a str,
+    strict: bool,
+    findings: Vec<Finding>,
+}
+
+impl Judge<'_> {
+    fn config(&mut self, node: &Node) -> Config {
+        let mut interval = None;
+        let mut entries: &[Node] = &[];
+        let mut list_at = (node.at, String::new());
+        for (key, member) in self.members(node, "", &TOP_KEYS) {
+            match key {
+                "periodicUpdateInterval" => interval = self.whole_number(&member.value, key).or(interval),
+                _ => {
+                    list_at = (member.at, key.to_owned());
+                    entries = self.list(&member.value, key).unwrap_or(entries);
+                }
+            }
+        }
+        if entries.is_empty() {
+            let cure = "list at least one resource under configList";
+            self.error("RDC710", list_at.0, &list_at.1, "no resource", "at least one", cure);
+        }
+        let drafts: Vec<Draft> = entries.iter().enumerate().map(|(i, node)| self.draft(i, node)).collect();
+        let resources: Vec<_> = drafts.into_iter().filter_map(|draft| self.resource(draft)).collect();
+        self.check_names_are_unique(&resources);
+        Config {
+            update_interval_s: self.interval(interval),
+            resources: resources.into_iter().map(|(_, _, resource)| resource).collect(),
+        }
+    }
+
+    fn draft(&mut self, index: usize, node: &Node) -> Draft {
+        let path = format!("configList[{index}]");
+        let mut draft = Draft {
+            at: node.at,
+            path: path.clone(),
+            name: None,
+            prefix: None,
+            slots: None,
+            devices: Vec::new(),
+            selectors: Selectors::default(),
+        };
+        for (key, member) in self.members(node, &path, &RESOURCE_KEYS) {
+            let (value, path) = (&member.value, format!("{path}.{key}"));
+            match key {
+                "resourceName" => draft.name = self.text(value, &path).or(draft.name),
+                "resourcePrefix" => draft.prefix = self.text(value, &path).or(draft.prefix),
+                "rdmaHcaMax" => draft.slots = self.whole_number(value, &path).or(draft.slots),
+                "devices" => self.texts(value, &path, &mut draft.devices),
+                _ => self.selectors(value, &path, &mut draft.selectors),
+            }
+        }
+        draft
+    }
+
+    fn selectors(&mut self, node: &Node, path: &str, selectors: &mut Selectors) {
+        for (key, member) in self.members(node, path, &SELECTOR_KEYS) {
+            let list = match key {
+                "vendors" => &mut selectors.vendors,
+                "deviceIDs" => &mut selectors.device_ids,
+                "drivers" => &mut selectors.drivers,
+                "ifNames" => &mut selectors.if_names,
+                _ => &mut selectors.link_types,
+            };
+            self.texts(&member.value, &format!("{path}.{key}"), list);
+        }
+    }
+
+    fn resource(&mut self, draft: Draft) -> Option<(Position, String, Resource)> {
+        let name = self.name(&draft);
+        let slots = self.slots(&draft);
+        let (name_at, at, path) = (draft.name.as_ref().map(|n| n.0), draft.at, draft.path.clone());
+        let selectors = self.chosen(draft);
+        let name_path = format!("{path}.resourceName");
+        Some((
+            name_at.unwrap_or(at),
+            name_path,
+            Resource { name: name?, slots: slots?, selectors: selectors? },
+        ))
+    }
+
+    fn name(&mut self, draft: &Draft) -> Option<ResourceName> {
+        let Some((at, name)) = &draft.name else {
+            let cure = "name it, as \"resourceName\": \"hca_a\"";
+            self.error("RDC704", draft.at, &draft.path, "no resourceName", "a name", cure);
+            return None;
+        };
+        let prefix = draft.prefix.as_ref().filter(|(_, text)| !text.is_empty());
+        let (prefix_at, prefix) = prefix.map_or((*at, DEFAULT_PREFIX), |(at, text)| (*at, text));
+        // A good name under the default prefix: then only the prefix can be at fault.
+        let (at, key) = match ResourceName::new(DEFAULT_PREFIX, name) {
+            Ok(_) => (prefix_at, "resourcePrefix"),
+            Err(_) => (*at, "resourceName"),
+        };
+        let path = format!("{}.{key}", draft.path);
+        match ResourceName::new(prefix, name) {
+            Err(error) => {
+                let seen = format!("Kubernetes refuses `{}`", error.seen);
+                self.error("RDC704", at, &path, seen, error.wanted, "");
+                None
+            }
+            Ok(resource) => {
+                let kept = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+                if !name.bytes().all(kept) {
+                    let subject = self.subject(draft.name.as_ref().map_or(at, |n| n.0), &path);
+                    let cure = "only a way back to the k8s-rdma-shared-dev-plugin needs the narrower form";
+                    let wanted = "letters, digits and _ for that plugin";
+                    self.say("RDC711", Severity::Note, subject, format!("`{name}`"), wanted, cure);
+                }
+                Some(resource)
+            }
+        }
+    }
+
+    fn slots(&mut self, draft: &Draft) -> Option<u32> {
+        let path = format!("{}.rdmaHcaMax", draft.path);
+        let cure = "set how many Pods may share the HCAs, as \"rdmaHcaMax\": 100";
+        let wanted = "a whole number from 1 to 200000";
+        match draft.slots {
+            None => {
+                self.warning(
+                    "RDC708",
+                    draft.at,
+                    &path,
+                    "missing: no Pod can ever get the resource",
+                    wanted,
+                    cure,
+                );
+                Some(0)
+            }
+            Some((at, 0)) => {
+                self.warning("RDC708", at, &path, "0: no Pod can ever get the resource", wanted, cure);
+                Some(0)
+            }
+            Some((at, n)) if !(0..=MAX_SLOTS).contains(&n) => {
+                self.error("RDC707", at, &path, n.to_string(), wanted, cure);
+                None
+            }
+            Some((_, n)) => u32::try_from(n).ok(),
+        }
+    }
+
+    /// The selectors in force: `devices` is an older way to write `ifNames`.
+    fn chosen(&mut self, draft: Draft) -> Option<Selectors> {
+        let cure = "select HCAs, as \"selectors\": {\"ifNames\": [\"ens18np0\"]}";
+        match (draft.selectors.is_empty(), draft.devices.is_empty()) {
+            (false, true) => Some(draft.selectors),
+            (true, false) => Some(Selectors { if_names: draft.devices, ..Selectors::default() }),
+            (true, true) => {
+                self.error(
+                    "RDC706",
+                    draft.at,
+                    &draft.path,
+                    "no selectors",
+                    "at least one that is not empty",
+                    cure,
+                );
+                None
+            }
+            (false, false) => {
+                let seen = "both devices and selectors";
+                self.error("RDC706", draft.at, &draft.path, seen, "one of them", "keep selectors alone");
+                None
+            }
+        }
+    }
+
+    fn interval(&mut self, interval: Option<Placed<i64>>) -> Option<u64> {
+        let Some((at, seconds)) = interval else { return Some(DEFAULT_INTERVAL_S) };
+        if seconds < 0 {
+            let wanted = "seconds, or 0 to look only once";
+            self.error("RDC707", at, "periodicUpdateInterval", seconds.to_string(), wanted, "");
+        }
+        u64::try_from(seconds).ok().filter(|s| *s > 0)
+    }
+
+    /// The plugin refuses one name under two prefixes as well: its socket is named after the name alone.
+    fn check_names_are_unique(&mut self, resources: &[(Position, String, Resource)]) {
+        for (i, (at, path, resource)) in resources.iter().enumerate() {
+            for (first_at, _, first) in &resources[..i] {
+                let line = first_at.line;
+                if first.name.name() == resource.name.name() {
+                    let seen =
+                        format!("a second resource `{}`, the first is in line {line}", resource.name.name());
+                    self.error(
+                        "RDC705",
+                        *at,
+                        path,
+                        seen,
+                        "each name once, whatever its prefix",
+                        "rename one",
+                    );
+                } else if first.name.grant_variable() == resource.name.grant_variable() {
+                    let variable = resource.name.grant_variable();
+                    let seen =
+                        format!("`{}` and `{}` (line {line}) share {variable}", resource.name, first.name);
+                    self.error(
+                        "RDC712",
+                        *at,
+                        path,
+                        seen,
+                        "names that differ in more than case and signs",
+                        "rename one",
+                    );
+                }
+            }
+        }
+    }
+
+    /// The members of an object whose keys are known, in order; the others are warned of.
+    fn members<'n>(
+        &mut self,
+        node: &'n Node,
+        path: &str,
+        known: &[&'static str],
+    ) -> Vec<(&'static str, &'n Member)> {
+        let members = match &node.value {
+            Value::Object(members) => members,
+            Value::Null => return Vec::new(),
+            other => {
+                self.error("RDC703", node.at, path, other.to_string(), "an object in { }", "");
+                return Vec::new();
+            }
+        };
+        let mut found: Vec<(&'static str, &Member)> = Vec::new();
+        for member in members {
+            let path = if path.is_empty() { member.key.clone() } else { format!("{path}.{}", member.key) };
+            let Some(key) = known.iter().find(|k| folded(k) == folded(&member.key)) else {
+                self.unknown_key(member, &path, known);
+                continue;
+            };
+            if let Some((_, first)) = found.iter().find(|(k, _)| k == key) {
+                let seen = format!("given before in line {}", first.at.line);
+                self.warning(
+                    "RDC709",
+                    member.at,
+                    &path,
+                    seen,
+                    "each key once",
+                    "the last one counts: remove the others",
+                );
+            }
+            found.push((key, member));
+        }
+        found
+    }
+
+    fn unknown_key(&mut self, member: &Member, path: &str, known: &[&'static str]) {
+        let nearest = known.iter().min_by_key(|k| distance(&folded(k), &folded(&member.key)));
+        let nearest = nearest.copied().unwrap_or_default();
+        let wanted = format!("one of {}", known.join(", "));
+        let cure = format!("it is ignored; the nearest key is {nearest}");
+        self.warning("RDC702", member.at, path, "an unknown key", wanted, cure);
+    }
+
+    fn text(&mut self, node: &Node, path: &str) -> Option<Placed<String>> {
+        match &node.value {
+            Value::Text(text) => Some((node.at, text.clone())),
+            Value::Null => None,
+            other => self.wrong_kind(node.at, path, other, "text in double quotes"),
+        }
+    }
+
+    fn whole_number(&mut self, node: &Node, path: &str) -> Option<Placed<i64>> {
+        match &node.value {
+            Value::Number(digits) => match digits.parse() {
+                Ok(number) => Some((node.at, number)),
+                Err(_) => self.wrong_kind(node.at, path, &node.value, "a whole number, as 100"),
+            },
+            Value::Null => None,
+            other => self.wrong_kind(node.at, path, other, "a whole number, as 100"),
+        }
+    }
+
+    fn texts(&mut self, node: &Node, path: &str, list: &mut Vec<String>) {
+        let Some(items) = self.list(node, path) else { return };
+        list.clear();
+        for (i, item) in items.iter().enumerate() {
+            list.extend(self.text(item, &format!("{path}[{i}]")).map(|(_, text)| text));
+        }
+    }
+
+    fn list<'n>(&mut self, node: &'n Node, path: &str) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::List(items) => Some(items),
+            Value::Null => None,
+            other => self.wrong_kind(node.at, path, other, "a list in [ ]"),
+        }
+    }
+
+    fn wrong_kind<T>(&mut self, at: Position, path: &str, seen: &Value, wanted: &str) -> Option<T> {
+        self.error("RDC703", at, path, seen.to_string(), wanted, "");
+        None
+    }
+
+    fn error(
+        &mut self,
+        code: &'static str,
+        at: Position,
+        path: &str,
+        seen: impl Into<String>,
+        wanted: &str,
+        cure: &str,
+    ) {
+        self.say(code, Severity::Error, self.subject(at, path), seen, wanted, cure);
+    }
+
+    fn warning(
+        &mut self,
+        code: &'static str,
+        at: Position,
+        path: &str,
+        seen: impl Into<String>,
+        wanted: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        let severity = if self.strict { Severity::Error } else { Severity::Warning };
+        self.say(code, severity, self.subject(at, path), seen, wanted, cure);
+    }
+
+    fn say(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        subject: String,
+        seen: impl Into<String>,
+        wanted: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        let (seen, wanted, cure) = (seen.into(), wanted.into(), cure.into());
+        self.findings.push(Finding { code, severity, subject, seen, wanted, cure });
+    }
+
+    fn subject(&self, at: Position, path: &str) -> String {
+        format!("{}:{} {path}", self.file, at.line).trim_end().to_owned()
+    }
+}
+
+/// Go's encoding/json compares keys without case; besides ASCII it takes ſ for s and the Kelvin sign for k.
+fn folded(key: &str) -> String {
+    let fold = |c: char| match c {
+        'ſ' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    key.chars().map(fold).collect()
+}
+
+/// Edit distance: insertions, deletions and replacements that make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! What the reader of config.json takes, refuses and warns of: a row each.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn resource(name: &str) -> String {
+    format!(r#"{{"resourceName": "{name}", "rdmaHcaMax": 100, "selectors": {{"ifNames": ["eth1"]}}}}"#)
+}
+
+fn file_of(entries: &[&str]) -> String {
+    format!("{{\"configList\": [\n{}\n]}}", entries.join(",\n"))
+}
+
+fn accepted(text: &str) -> (Config, Vec<Finding>) {
+    parse_config_json("config.json", text, false).unwrap_or_else(|f| panic!("{text}: {f:?}"))
+}
+
+fn refusals(text: &str, strict: bool) -> Vec<String> {
+    match parse_config_json("config.json", text, strict) {
+        Ok((config, _)) => panic!("{text} was accepted: {config:?}"),
+        Err(findings) => findings.iter().map(|f| format!("{} {}: {}", f.code, f.subject, f.seen)).collect(),
+    }
+}
+
+#[test]
+fn all_keys_of_the_plugin_are_read() {
+    let text = r#"{
+      "periodicUpdateInterval": 300,
+      "configList": [
+        {"resourceName": "hca_a", "resourcePrefix": "rdma.example.org", "rdmaHcaMax": 7,
+         "selectors": {"vendors": ["15b3"], "deviceIDs": ["1021"], "drivers": ["mlx5_core"],
+                       "ifNames": ["ens1", "ens2"], "linkTypes": ["ether"]}},
+        {"resourceName": "hca_b", "rdmaHcaMax": 1000, "devices": ["ib0"]}
+      ]
+    }"#;
+    let (config, findings) = accepted(text);
+    assert_eq!(findings, []);
+    assert_eq!(config.update_interval_s, Some(300));
+    let [a, b] = &config.resources[..] else { panic!() };
+    assert_eq!((a.name.to_string().as_str(), a.slots), ("rdma.example.org/hca_a", 7));
+    assert_eq!(a.selectors.if_names, ["ens1", "ens2"]);
+    assert_eq!((&a.selectors.vendors, &a.selectors.device_ids), (&vec!["15b3".into()], &vec!["1021".into()]));
+    assert_eq!(
+        (&a.selectors.drivers, &a.selectors.link_types),
+        (&vec!["mlx5_core".into()], &vec!["ether".into()])
+    );
+    assert_eq!((b.name.to_string().as_str(), b.slots), ("rdma/hca_b", 1000));
+    assert_eq!(b.selectors, Selectors { if_names: vec!["ib0".into()], ..Selectors::default() });
+}
+
+#[test]
+fn the_interval_is_60_seconds_unless_given_and_0_means_never() {
+    let with =
+        |head: &str| accepted(&format!("{{{head}\"configList\": [{}]}}", resource("a"))).0.update_interval_s;
+    assert_eq!(with(""), Some(60));
+    assert_eq!(with("\"periodicUpdateInterval\": null, "), Some(60));
+    assert_eq!(with("\"periodicUpdateInterval\": 0, "), None);
+}
+
+#[test]
+fn keys_are_matched_as_go_does() {
+    let text = r#"{"CONFIGLIST": [{"resourcename": "x", "ResourceName": "a", "RDMAHCAMAX": 5,
+        "ſelectors": {"IFNAMES": ["eth0"], "ifnames": ["eth1"]}}]}"#;
+    let (config, findings) = accepted(text);
+    assert_eq!(config.resources[0].name.to_string(), "rdma/a");
+    assert_eq!(config.resources[0].selectors.if_names, ["eth1"]);
+    let codes: Vec<_> = findings.iter().map(|f| (f.code, f.severity)).collect();
+    assert_eq!(codes, [("RDC709", Severity::Warning), ("RDC709", Severity::Warning)]);
+}
+
+#[test]
+fn an_unknown_key_is_warned_of_with_its_line_and_the_nearest_key() {
+    let text = "{\"configList\": [\n{\"resourceName\": \"a\",\n\"rdmaHcaMx\": 3, \"rdmaHcaMax\": 4,\n\"selectors\": {\"ifName\": [], \"ifNames\": [\"eth1\"]}}]}";
+    let (config, findings) = accepted(text);
+    assert_eq!(config.resources[0].slots, 4);
+    let seen: Vec<_> = findings.iter().map(|f| (f.code, f.subject.as_str(), f.cure.as_str())).collect();
+    assert_eq!(
+        seen,
+        [
+            (
+                "RDC702",
+                "config.json:3 configList[0].rdmaHcaMx",
+                "it is ignored; the nearest key is rdmaHcaMax"
+            ),
+            (
+                "RDC702",
+                "config.json:4 configList[0].selectors.ifName",
+                "it is ignored; the nearest key is ifNames"
+            ),
+        ]
+    );
+    assert_eq!(refusals(text, true).len(), 2);
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_its_line_and_key() {
+    let with = |field: &str| format!(r#"{{"resourceName": "a", "rdmaHcaMax": 1, {field}}}"#);
+    let ifs = r#""selectors": {"ifNames": ["e"]}"#;
+    let max = |n: &str| format!(r#"{{"resourceName": "a", "rdmaHcaMax": {n}, {ifs}}}"#);
+    let prefixed = |p: &str| with(&format!(r#""resourcePrefix": "{p}", {ifs}"#));
+    let cases: &[(&str, String)] = &[
+        ("RDC705 config.json:3 configList[1].resourceName", file_of(&[&resource("a"), &resource("a")])),
+        ("RDC705 config.json:3 configList[1].resourceName", file_of(&[&resource("a"), &prefixed("x")])),
+        ("RDC712 config.json:3 configList[1].resourceName", file_of(&[&resource("a_b"), &resource("A_b")])),
+        ("RDC704 config.json:2 configList[0].resourceName", file_of(&[&resource("_a")])),
+        ("RDC704 config.json:2 configList[0].resourceName", file_of(&[&resource("a b")])),
+        ("RDC704 config.json:2 configList[0].resourceName", file_of(&[&resource("")])),
+        ("RDC704 config.json:2 configList[0]:", file_of(&[&format!(r#"{{"rdmaHcaMax": 1, {ifs}}}"#)])),
+        ("RDC704 config.json:2 configList[0].resourcePrefix", file_of(&[&prefixed("a/b")])),
+        ("RDC704 config.json:2 configList[0].resourcePrefix", file_of(&[&prefixed("kubernetes.io")])),
+        ("RDC706 config.json:2 configList[0]", file_of(&[r#"{"resourceName": "a", "rdmaHcaMax": 1}"#])),
+        ("RDC706 config.json:2 configList[0]", file_of(&[&with(r#""selectors": {"ifNames": []}"#)])),
+        ("RDC706 config.json:2 configList[0]", file_of(&[&with(&format!(r#""devices": ["e"], {ifs}"#))])),
+        ("RDC707 config.json:2 configList[0].rdmaHcaMax", file_of(&[&max("-1")])),
+        ("RDC707 config.json:2 configList[0].rdmaHcaMax", file_of(&[&max("5000000")])),
+        ("RDC703 config.json:2 configList[0].rdmaHcaMax", file_of(&[&max("1.0")])),
+        ("RDC703 config.json:2 configList[0].rdmaHcaMax", file_of(&[&max("1e2")])),
+        ("RDC703 config.json:2 configList[0].rdmaHcaMax", file_of(&[&max("\"100\"")])),
+        ("RDC703 config.json:2 configList[0].rdmaHcaMax", file_of(&[&max("99999999999999999999")])),
+        (
+            "RDC703 config.json:2 configList[0].selectors.ifNames",
+            file_of(&[&with(r#""selectors": {"ifNames": "e"}"#)]),
+        ),
+        (
+            "RDC703 config.json:2 configList[0].selectors.ifNames[1]",
+            file_of(&[&with(r#""selectors": {"ifNames": ["a", 1]}"#)]),
+        ),
+        ("RDC703 config.json:2 configList[0]:", file_of(&["7"])),
+        ("RDC703 config.json:1: a list", "[]".into()),
+        (
+            "RDC707 config.json:1 periodicUpdateInterval",
+            format!(r#"{{"periodicUpdateInterval": -1, "configList": [{}]}}"#, resource("a")),
+        ),
+        ("RDC710 config.json:1 configList", r#"{"configList": []}"#.into()),
+        ("RDC710 config.json:1: no resource", "{}".into()),
+        ("RDC701 config.json:2:1", "{\"configList\": [\n".into()),
+    ];
+    for (wanted, text) in cases {
+        let refusals = refusals(text, false);
+        assert!(refusals.iter().any(|r| r.starts_with(wanted)), "{text}: {refusals:?}, wanted {wanted}");
+    }
+}
+
+#[test]
+fn a_resource_without_slots_is_warned_of_and_refused_when_strict() {
+    for max in ["", "\"rdmaHcaMax\": 0,", "\"rdmaHcaMax\": null,"] {
+        let text =
+            file_of(&[&format!(r#"{{"resourceName": "a", {max} "selectors": {{"ifNames": ["e"]}}}}"#)]);
+        let (config, findings) = accepted(&text);
+        assert_eq!(config.resources[0].slots, 0);
+        assert_eq!((findings[0].code, findings[0].severity), ("RDC708", Severity::Warning));
+        assert!(refusals(&text, true)[0].starts_with("RDC708 config.json:2 configList[0].rdmaHcaMax"));
+    }
+}
+
+#[test]
+fn a_name_that_only_the_plugin_refuses_is_noted_and_taken_even_when_strict() {
+    let (config, findings) = parse_config_json("config.json", &file_of(&[&resource("hca-a")]), true).unwrap();
+    assert_eq!(config.resources[0].name.to_string(), "rdma/hca-a");
+    assert_eq!((findings[0].code, findings[0].severity), ("RDC711", Severity::Note));
+}
+
+#[test]
+fn every_error_of_a_file_is_said_at_once() {
+    let text = file_of(&[&resource("-"), r#"{"resourceName": "b", "rdmaHcaMax": -1}"#]);
+    assert_eq!(refusals(&text, false).len(), 3);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = parse_config_json("f", &String::from_utf8_lossy(&bytes), false);
+    }
+
+    #[test]
+    fn no_json_in_the_place_of_a_value_makes_it_panic(value in "(null|true|-?[0-9]{1,22}|\"[a-z]{0,70}\"|\\[\\]|\\{\\}|\\[\"x\"\\])", key in 0..12_usize) {
+        let keys = [&TOP_KEYS[..], &RESOURCE_KEYS, &SELECTOR_KEYS].concat();
+        let text = match key {
+            0..2 => format!("{{\"{}\": {value}}}", keys[key]),
+            2..7 => file_of(&[&format!("{{\"{}\": {value}}}", keys[key])]),
+            _ => file_of(&[&format!("{{\"selectors\": {{\"{}\": {value}}}}}", keys[key])]),
+        };
+        if let Err(findings) = parse_config_json("f", &text, false) {
+            prop_assert!(findings.iter().any(|f| f.severity == Severity::Error));
+        }
+    }
+}
