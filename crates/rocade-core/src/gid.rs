@@ -16,6 +16,7 @@ mod near;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use near::in_subnet;
 use near::{Nearness, is_link_local, nearness_of_gid, nearness_of_netdev};
 
 /// What is known and asked for when the choice is made.

@@ -2,10 +2,12 @@
 //! touched here; text comes in as `&str`, answers go out as types.
 
 pub mod config;
+pub mod diagnose;
 pub mod finding;
 pub mod gid;
 pub mod host;
 pub mod names;
+pub mod pair;
 pub mod plan;
 pub mod usable;
 

@@ -55,7 +55,7 @@ fn near(addresses: impl IntoIterator<Item = (IpAddr, u8)>, connection: Option<Co
     addresses.into_iter().map(nearness).min().unwrap_or(Nearness::OwnAddress)
 }
 
-fn in_subnet(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
+pub(crate) fn in_subnet(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
     match (address, network) {
         (IpAddr::V4(a), IpAddr::V4(n)) => same_prefix(a.to_bits().into(), n.to_bits().into(), 32, prefix),
         (IpAddr::V6(a), IpAddr::V6(n)) => same_prefix(a.to_bits(), n.to_bits(), 128, prefix),
