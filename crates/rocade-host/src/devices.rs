@@ -1,0 +1,95 @@
+//! The RDMA char devices: the kernel's numbers from the class directories, and what /dev/infiniband holds.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use rocade_core::host::Unknown;
+use rocade_core::{Accessible, CharDevice};
+
+use crate::attributes::{parse_number, read_text};
+use crate::root::{Root, Stat};
+
+/// All char devices of the namespace's kernel, also of HCAs that are not in class/infiniband.
+pub(crate) struct CharDevices {
+    verbs: HashMap<String, CharDevice>,
+    mad: HashMap<(String, u32, Kind), CharDevice>,
+}
+
+/// What a device of class infiniband_mad is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// Management datagrams.
+    Umad,
+    /// To be the subnet manager.
+    Issm,
+}
+
+impl CharDevices {
+    /// Reads the classes infiniband_verbs and infiniband_mad.
+    pub(crate) fn read(root: &Root, unknown: &mut Unknown) -> CharDevices {
+        let mut devices = CharDevices { verbs: HashMap::new(), mad: HashMap::new() };
+        for (name, dir) in read_class(root, "infiniband_verbs", "uverbs", unknown) {
+            if let (Ok(hca), Some(device)) =
+                (read_text(root, &dir.join("ibdev")), read_device(root, &name, &dir))
+            {
+                devices.verbs.insert(hca, device);
+            }
+        }
+        for (name, dir) in read_class(root, "infiniband_mad", "umad", unknown) {
+            let kind = if name.starts_with("issm") { Kind::Issm } else { Kind::Umad };
+            let port = read_text(root, &dir.join("port")).ok().and_then(|port| parse_number(&port));
+            let hca = read_text(root, &dir.join("ibdev"));
+            if let (Ok(hca), Some(port), Some(device)) = (hca, port, read_device(root, &name, &dir)) {
+                devices.mad.insert((hca, port, kind), device);
+            }
+        }
+        devices
+    }
+
+    /// The verbs device of an HCA.
+    pub(crate) fn verbs(&self, hca: &str) -> Option<CharDevice> {
+        self.verbs.get(hca).cloned()
+    }
+
+    /// The management device of a port.
+    pub(crate) fn mad(&self, hca: &str, port: u32, kind: Kind) -> Option<CharDevice> {
+        self.mad.get(&(hca.to_owned(), port, kind)).cloned()
+    }
+}
+
+/// /dev/infiniband/rdma_cm.
+pub(crate) fn read_rdma_cm(root: &Root) -> Option<CharDevice> {
+    let dir = root.realpath("/sys/class/misc/rdma_cm").ok()?;
+    read_device(root, "rdma_cm", &dir)
+}
+
+/// The devices of a class: the directory also holds its abi_version. A class that is not there has no devices.
+fn read_class(root: &Root, class: &str, field: &str, unknown: &mut Unknown) -> Vec<(String, PathBuf)> {
+    let class = Path::new("/sys/class").join(class);
+    let names = match root.list(&class) {
+        Ok(names) => names,
+        Err(refusal) if refusal.is_absent() => return Vec::new(),
+        Err(refusal) => {
+            unknown.insert(field.into(), refusal.to_string());
+            return Vec::new();
+        }
+    };
+    let device = |name: std::ffi::OsString| {
+        let dir = root.realpath(class.join(&name)).ok()?;
+        (name != "abi_version").then(|| (name.to_string_lossy().into_owned(), dir))
+    };
+    names.into_iter().filter_map(device).collect()
+}
+
+fn read_device(root: &Root, node: &str, dir: &Path) -> Option<CharDevice> {
+    let text = read_text(root, &dir.join("dev")).ok()?;
+    let (major, minor) = text.split_once(':')?;
+    let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
+    let accessible = match root.stat(Path::new("/dev/infiniband").join(node)) {
+        Ok(Stat::Char { major: a, minor: b, .. }) if (a, b) == (major, minor) => Accessible::Yes,
+        Ok(_) => Accessible::Other,
+        Err(refusal) if refusal.is_absent() => Accessible::Missing,
+        Err(_) => Accessible::Unknown,
+    };
+    Some(CharDevice { node: node.to_owned(), major, minor, accessible })
+}

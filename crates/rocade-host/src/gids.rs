@@ -1,0 +1,51 @@
+//! The GID table of a port. One read an entry finds the set ones; only those are asked for type and netdev.
+
+use rocade_core::{Gid, GidEntry, GidIndex, GidType, Transport};
+
+use crate::attributes::{Attributes, read_text};
+
+/// Length of the table, and its set entries by index. An unset entry reads as zero, on InfiniBand also as the bare
+/// prefix fe80::; its type and netdev fail with EINVAL.
+pub(crate) fn read_gids(port: &mut Attributes<'_>, transport: Transport) -> (Option<u32>, Vec<GidEntry>) {
+    let names = match port.root.list(port.dir.join("gids")) {
+        Ok(names) => names,
+        Err(refusal) => {
+            port.refused("gids", refusal);
+            return (None, Vec::new());
+        }
+    };
+    let mut indexes: Vec<u32> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+    indexes.sort_unstable();
+    let entries = indexes.iter().filter_map(|index| read_entry(port, *index, transport)).collect();
+    (Some(indexes.len() as u32), entries)
+}
+
+fn read_entry(port: &mut Attributes<'_>, index: u32, transport: Transport) -> Option<GidEntry> {
+    let gid: Gid = port.needed("gids", &format!("gids/{index}"), |text| text.parse().ok())?;
+    if gid.is_zero() || transport != Transport::Roce && gid.is_bare_prefix() {
+        return None;
+    }
+    let attribute = |kind: &str| {
+        let path = port.dir.join("gid_attrs").join(kind).join(index.to_string());
+        read_text(port.root, &path).ok()
+    };
+    Some(GidEntry {
+        index: GidIndex(index),
+        gid,
+        gid_type: attribute("types").as_deref().and_then(parse_type),
+        netdev: match transport {
+            // There the file always fails.
+            Transport::Infiniband | Transport::Opa => None,
+            _ => attribute("ndevs").filter(|name| !name.is_empty()),
+        },
+        address: gid.address().filter(|_| transport == Transport::Roce),
+    })
+}
+
+fn parse_type(text: &str) -> Option<GidType> {
+    match text {
+        "IB/RoCE v1" => Some(GidType::V1),
+        "RoCE v2" => Some(GidType::V2),
+        _ => None,
+    }
+}

@@ -1,0 +1,144 @@
+//! The live filling: system calls below a directory, and netlink sockets. Holds no state of the host.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use netlink_sys::protocols::{NETLINK_RDMA, NETLINK_ROUTE};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno as Raw;
+
+use super::{Answer, Refusal, Stat};
+use crate::netlink::{Address, Link, RdmaDevice, RdmaPort, RdmaSystem, rdma, route, socket};
+
+#[derive(Debug)]
+pub(super) struct Live {
+    dir: OwnedFd,
+    /// With a prefix, the kernel must be told that links end at it and not at `/`.
+    confined: bool,
+}
+
+impl Live {
+    pub(super) fn open(prefix: &Path) -> Result<Live, Raw> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(prefix, flags, Mode::empty())?;
+        Ok(Live { dir, confined: prefix != Path::new("/") })
+    }
+
+    pub(super) fn read(&self, path: &Path) -> Answer<Vec<u8>> {
+        let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let mut content = Vec::new();
+        match File::from(fd).read_to_end(&mut content) {
+            Ok(_) => Ok(content),
+            Err(error) => Err(Raw::from_io_error(&error).map_or(Refusal::Garbled, refused)),
+        }
+    }
+
+    pub(super) fn list(&self, path: &Path) -> Answer<Vec<OsString>> {
+        let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(fd).map_err(refused)? {
+            let name = OsString::from_vec(entry.map_err(refused)?.file_name().to_bytes().to_vec());
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    pub(super) fn link(&self, path: &Path) -> Answer<PathBuf> {
+        let target = match self.confined {
+            // An empty path reads the link that the descriptor itself stands for (readlinkat(2)).
+            true => {
+                let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+                rustix::fs::readlinkat(&fd, "", Vec::new())
+            }
+            false => rustix::fs::readlink(path, Vec::new()),
+        };
+        match target {
+            Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
+            // What the descriptor of something else than a link answers.
+            Err(Raw::NOENT) if self.confined => Err(refused(Raw::INVAL)),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    pub(super) fn stat(&self, path: &Path) -> Answer<Stat> {
+        let fd = self.open_at(path, OFlags::PATH)?;
+        let stat = rustix::fs::statat(&fd, "", AtFlags::EMPTY_PATH).map_err(refused)?;
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => Stat::Dir,
+            FileType::CharacterDevice => Stat::Char {
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+                mode: (stat.st_mode & 0o7777) as u16,
+            },
+            _ => Stat::Other,
+        })
+    }
+
+    fn open_at(&self, path: &Path, flags: OFlags) -> Answer<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        if !self.confined {
+            return rustix::fs::open(path, flags, Mode::empty()).map_err(refused);
+        }
+        let inside = below(path);
+        match rustix::fs::openat2(&self.dir, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            // Before Linux 5.6, and under seccomp profiles that do not know the call.
+            Err(Raw::NOSYS | Raw::PERM) => rustix::fs::openat(&self.dir, inside, flags, Mode::empty()),
+            opened => opened,
+        }
+        .map_err(refused)
+    }
+}
+
+/// The path as seen from the root directory's descriptor.
+fn below(path: &Path) -> &Path {
+    match path.strip_prefix("/").unwrap_or(path) {
+        inside if inside.as_os_str().as_bytes().is_empty() => Path::new("."),
+        inside => inside,
+    }
+}
+
+fn refused(errno: Raw) -> Refusal {
+    Refusal::Errno(errno.into())
+}
+
+pub(super) fn rdma_system() -> Answer<RdmaSystem> {
+    let mut replies = socket::ask(NETLINK_RDMA, rdma::system_request(), rdma::parse_system)?;
+    replies.pop().ok_or(Refusal::Garbled)
+}
+
+pub(super) fn rdma_devices() -> Answer<Vec<RdmaDevice>> {
+    socket::ask(NETLINK_RDMA, rdma::devices_request(), rdma::parse_device)
+}
+
+/// One dump a device: the kernel has none over all. A device that goes in between has no ports.
+pub(super) fn rdma_ports() -> Answer<Vec<RdmaPort>> {
+    let ports = rdma_devices()?
+        .into_iter()
+        .map(|device| socket::ask(NETLINK_RDMA, rdma::ports_request(device.index), rdma::parse_port));
+    let mut all = Vec::new();
+    for ports in ports {
+        match ports {
+            Ok(ports) => all.extend(ports),
+            Err(Refusal::Errno(_)) => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn links() -> Answer<Vec<Link>> {
+    let mut links = socket::ask(NETLINK_ROUTE, route::links_request(), route::parse_link)?;
+    links.sort_by_key(|link| link.index);
+    Ok(links)
+}
+
+pub(super) fn addresses() -> Answer<Vec<Address>> {
+    socket::ask(NETLINK_ROUTE, route::addresses_request(), route::parse_address)
+}
