@@ -70,11 +70,12 @@ fn generate(headers: &str, target: &str, system: Option<&str>) -> anyhow::Result
         .clang_args(arguments)
         .allowlist_function(FUNCTIONS.join("|"))
         .allowlist_type(
-            "ibv_(access_flags|mtu|port_state|send_flags|wc_flags|qp_attr_mask|wc_status|wr_opcode)",
+            "ibv_(access_flags|mtu|port_attr|send_flags|qp_attr_mask|wc_status)",
         )
         .dynamic_library_name("Verbs")
         .dynamic_link_require_all(true)
-        .blocklist_type("pthread_.*|__pthread_.*")
+        .blocklist_type("(__)?(pthread|atomic)_.*")
+        .generate_comments(false)
         .raw_line("use libc::{pthread_cond_t, pthread_mutex_t};")
         .size_t_is_usize(true)
         .prepend_enum_name(false)

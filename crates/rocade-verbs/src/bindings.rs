@@ -5,57 +5,6 @@
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub union __atomic_wide_counter {
-    pub __value64: ::std::os::raw::c_ulonglong,
-    pub __value32: __atomic_wide_counter__bindgen_ty_1,
-}
-#[repr(C)]
-#[derive(Debug, Default, Copy, Clone)]
-pub struct __atomic_wide_counter__bindgen_ty_1 {
-    pub __low: ::std::os::raw::c_uint,
-    pub __high: ::std::os::raw::c_uint,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of __atomic_wide_counter__bindgen_ty_1",
-    ][::std::mem::size_of::<__atomic_wide_counter__bindgen_ty_1>() - 8usize];
-    [
-        "Alignment of __atomic_wide_counter__bindgen_ty_1",
-    ][::std::mem::align_of::<__atomic_wide_counter__bindgen_ty_1>() - 4usize];
-    [
-        "Offset of field: __atomic_wide_counter__bindgen_ty_1::__low",
-    ][::std::mem::offset_of!(__atomic_wide_counter__bindgen_ty_1, __low) - 0usize];
-    [
-        "Offset of field: __atomic_wide_counter__bindgen_ty_1::__high",
-    ][::std::mem::offset_of!(__atomic_wide_counter__bindgen_ty_1, __high) - 4usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    [
-        "Size of __atomic_wide_counter",
-    ][::std::mem::size_of::<__atomic_wide_counter>() - 8usize];
-    [
-        "Alignment of __atomic_wide_counter",
-    ][::std::mem::align_of::<__atomic_wide_counter>() - 8usize];
-    [
-        "Offset of field: __atomic_wide_counter::__value64",
-    ][::std::mem::offset_of!(__atomic_wide_counter, __value64) - 0usize];
-    [
-        "Offset of field: __atomic_wide_counter::__value32",
-    ][::std::mem::offset_of!(__atomic_wide_counter, __value32) - 0usize];
-};
-impl Default for __atomic_wide_counter {
-    fn default() -> Self {
-        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
 pub type __u32 = ::std::os::raw::c_uint;
 pub type __u64 = ::std::os::raw::c_ulonglong;
 pub type __be32 = __u32;
@@ -316,6 +265,116 @@ pub const IBV_PORT_ARMED: ibv_port_state = 3;
 pub const IBV_PORT_ACTIVE: ibv_port_state = 4;
 pub const IBV_PORT_ACTIVE_DEFER: ibv_port_state = 5;
 pub type ibv_port_state = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ibv_port_attr {
+    pub state: ibv_port_state,
+    pub max_mtu: ibv_mtu,
+    pub active_mtu: ibv_mtu,
+    pub gid_tbl_len: ::std::os::raw::c_int,
+    pub port_cap_flags: u32,
+    pub max_msg_sz: u32,
+    pub bad_pkey_cntr: u32,
+    pub qkey_viol_cntr: u32,
+    pub pkey_tbl_len: u16,
+    pub lid: u16,
+    pub sm_lid: u16,
+    pub lmc: u8,
+    pub max_vl_num: u8,
+    pub sm_sl: u8,
+    pub subnet_timeout: u8,
+    pub init_type_reply: u8,
+    pub active_width: u8,
+    pub active_speed: u8,
+    pub phys_state: u8,
+    pub link_layer: u8,
+    pub flags: u8,
+    pub port_cap_flags2: u16,
+    pub active_speed_ex: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ibv_port_attr"][::std::mem::size_of::<ibv_port_attr>() - 56usize];
+    ["Alignment of ibv_port_attr"][::std::mem::align_of::<ibv_port_attr>() - 4usize];
+    [
+        "Offset of field: ibv_port_attr::state",
+    ][::std::mem::offset_of!(ibv_port_attr, state) - 0usize];
+    [
+        "Offset of field: ibv_port_attr::max_mtu",
+    ][::std::mem::offset_of!(ibv_port_attr, max_mtu) - 4usize];
+    [
+        "Offset of field: ibv_port_attr::active_mtu",
+    ][::std::mem::offset_of!(ibv_port_attr, active_mtu) - 8usize];
+    [
+        "Offset of field: ibv_port_attr::gid_tbl_len",
+    ][::std::mem::offset_of!(ibv_port_attr, gid_tbl_len) - 12usize];
+    [
+        "Offset of field: ibv_port_attr::port_cap_flags",
+    ][::std::mem::offset_of!(ibv_port_attr, port_cap_flags) - 16usize];
+    [
+        "Offset of field: ibv_port_attr::max_msg_sz",
+    ][::std::mem::offset_of!(ibv_port_attr, max_msg_sz) - 20usize];
+    [
+        "Offset of field: ibv_port_attr::bad_pkey_cntr",
+    ][::std::mem::offset_of!(ibv_port_attr, bad_pkey_cntr) - 24usize];
+    [
+        "Offset of field: ibv_port_attr::qkey_viol_cntr",
+    ][::std::mem::offset_of!(ibv_port_attr, qkey_viol_cntr) - 28usize];
+    [
+        "Offset of field: ibv_port_attr::pkey_tbl_len",
+    ][::std::mem::offset_of!(ibv_port_attr, pkey_tbl_len) - 32usize];
+    [
+        "Offset of field: ibv_port_attr::lid",
+    ][::std::mem::offset_of!(ibv_port_attr, lid) - 34usize];
+    [
+        "Offset of field: ibv_port_attr::sm_lid",
+    ][::std::mem::offset_of!(ibv_port_attr, sm_lid) - 36usize];
+    [
+        "Offset of field: ibv_port_attr::lmc",
+    ][::std::mem::offset_of!(ibv_port_attr, lmc) - 38usize];
+    [
+        "Offset of field: ibv_port_attr::max_vl_num",
+    ][::std::mem::offset_of!(ibv_port_attr, max_vl_num) - 39usize];
+    [
+        "Offset of field: ibv_port_attr::sm_sl",
+    ][::std::mem::offset_of!(ibv_port_attr, sm_sl) - 40usize];
+    [
+        "Offset of field: ibv_port_attr::subnet_timeout",
+    ][::std::mem::offset_of!(ibv_port_attr, subnet_timeout) - 41usize];
+    [
+        "Offset of field: ibv_port_attr::init_type_reply",
+    ][::std::mem::offset_of!(ibv_port_attr, init_type_reply) - 42usize];
+    [
+        "Offset of field: ibv_port_attr::active_width",
+    ][::std::mem::offset_of!(ibv_port_attr, active_width) - 43usize];
+    [
+        "Offset of field: ibv_port_attr::active_speed",
+    ][::std::mem::offset_of!(ibv_port_attr, active_speed) - 44usize];
+    [
+        "Offset of field: ibv_port_attr::phys_state",
+    ][::std::mem::offset_of!(ibv_port_attr, phys_state) - 45usize];
+    [
+        "Offset of field: ibv_port_attr::link_layer",
+    ][::std::mem::offset_of!(ibv_port_attr, link_layer) - 46usize];
+    [
+        "Offset of field: ibv_port_attr::flags",
+    ][::std::mem::offset_of!(ibv_port_attr, flags) - 47usize];
+    [
+        "Offset of field: ibv_port_attr::port_cap_flags2",
+    ][::std::mem::offset_of!(ibv_port_attr, port_cap_flags2) - 48usize];
+    [
+        "Offset of field: ibv_port_attr::active_speed_ex",
+    ][::std::mem::offset_of!(ibv_port_attr, active_speed_ex) - 52usize];
+};
+impl Default for ibv_port_attr {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 pub const IBV_WC_SUCCESS: ibv_wc_status = 0;
 pub const IBV_WC_LOC_LEN_ERR: ibv_wc_status = 1;
 pub const IBV_WC_LOC_QP_OP_ERR: ibv_wc_status = 2;
@@ -362,14 +421,6 @@ pub const IBV_WC_DRIVER1: ibv_wc_opcode = 135;
 pub const IBV_WC_DRIVER2: ibv_wc_opcode = 136;
 pub const IBV_WC_DRIVER3: ibv_wc_opcode = 137;
 pub type ibv_wc_opcode = ::std::os::raw::c_uint;
-pub const IBV_WC_GRH: ibv_wc_flags = 1;
-pub const IBV_WC_WITH_IMM: ibv_wc_flags = 2;
-pub const IBV_WC_IP_CSUM_OK: ibv_wc_flags = 4;
-pub const IBV_WC_WITH_INV: ibv_wc_flags = 8;
-pub const IBV_WC_TM_SYNC_REQ: ibv_wc_flags = 16;
-pub const IBV_WC_TM_MATCH: ibv_wc_flags = 32;
-pub const IBV_WC_TM_DATA_VALID: ibv_wc_flags = 64;
-pub type ibv_wc_flags = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct ibv_wc {
@@ -2208,50 +2259,33 @@ impl Verbs {
     ) -> *const ::std::os::raw::c_char {
         (self.ibv_wc_status_str)(status)
     }
-    /** ibv_get_device_list - Get list of IB devices currently available
- @num_devices: optional.  if non-NULL, set to the number of devices
- returned in the array.
-
- Return a NULL-terminated array of IB devices.  The array can be
- released with ibv_free_device_list().*/
     pub unsafe fn ibv_get_device_list(
         &self,
         num_devices: *mut ::std::os::raw::c_int,
     ) -> *mut *mut ibv_device {
         (self.ibv_get_device_list)(num_devices)
     }
-    /** ibv_free_device_list - Free list from ibv_get_device_list()
-
- Free an array of devices returned from ibv_get_device_list().  Once
- the array is freed, pointers to devices that were not opened with
- ibv_open_device() are no longer valid.  Client code must open all
- devices it intends to use before calling ibv_free_device_list().*/
     pub unsafe fn ibv_free_device_list(&self, list: *mut *mut ibv_device) {
         (self.ibv_free_device_list)(list)
     }
-    /// ibv_get_device_name - Return kernel device name
     pub unsafe fn ibv_get_device_name(
         &self,
         device: *mut ibv_device,
     ) -> *const ::std::os::raw::c_char {
         (self.ibv_get_device_name)(device)
     }
-    /// ibv_get_device_guid - Return device's node GUID
     pub unsafe fn ibv_get_device_guid(&self, device: *mut ibv_device) -> __be64 {
         (self.ibv_get_device_guid)(device)
     }
-    /// ibv_open_device - Initialize device for use
     pub unsafe fn ibv_open_device(&self, device: *mut ibv_device) -> *mut ibv_context {
         (self.ibv_open_device)(device)
     }
-    /// ibv_close_device - Release device
     pub unsafe fn ibv_close_device(
         &self,
         context: *mut ibv_context,
     ) -> ::std::os::raw::c_int {
         (self.ibv_close_device)(context)
     }
-    /// ibv_query_port - Get port properties
     pub unsafe fn ibv_query_port(
         &self,
         context: *mut ibv_context,
@@ -2260,7 +2294,6 @@ impl Verbs {
     ) -> ::std::os::raw::c_int {
         (self.ibv_query_port)(context, port_num, port_attr)
     }
-    /// ibv_query_gid - Get a GID table entry
     pub unsafe fn ibv_query_gid(
         &self,
         context: *mut ibv_context,
@@ -2270,15 +2303,12 @@ impl Verbs {
     ) -> ::std::os::raw::c_int {
         (self.ibv_query_gid)(context, port_num, index, gid)
     }
-    /// ibv_alloc_pd - Allocate a protection domain
     pub unsafe fn ibv_alloc_pd(&self, context: *mut ibv_context) -> *mut ibv_pd {
         (self.ibv_alloc_pd)(context)
     }
-    /// ibv_dealloc_pd - Free a protection domain
     pub unsafe fn ibv_dealloc_pd(&self, pd: *mut ibv_pd) -> ::std::os::raw::c_int {
         (self.ibv_dealloc_pd)(pd)
     }
-    /// ibv_reg_mr - Register a memory region
     pub unsafe fn ibv_reg_mr(
         &self,
         pd: *mut ibv_pd,
@@ -2288,32 +2318,21 @@ impl Verbs {
     ) -> *mut ibv_mr {
         (self.ibv_reg_mr)(pd, addr, length, access)
     }
-    /// ibv_dereg_mr - Deregister a memory region
     pub unsafe fn ibv_dereg_mr(&self, mr: *mut ibv_mr) -> ::std::os::raw::c_int {
         (self.ibv_dereg_mr)(mr)
     }
-    /// ibv_create_comp_channel - Create a completion event channel
     pub unsafe fn ibv_create_comp_channel(
         &self,
         context: *mut ibv_context,
     ) -> *mut ibv_comp_channel {
         (self.ibv_create_comp_channel)(context)
     }
-    /// ibv_destroy_comp_channel - Destroy a completion event channel
     pub unsafe fn ibv_destroy_comp_channel(
         &self,
         channel: *mut ibv_comp_channel,
     ) -> ::std::os::raw::c_int {
         (self.ibv_destroy_comp_channel)(channel)
     }
-    /** ibv_create_cq - Create a completion queue
- @context - Context CQ will be attached to
- @cqe - Minimum number of entries required for CQ
- @cq_context - Consumer-supplied context returned for completion events
- @channel - Completion channel where completion events will be queued.
-     May be NULL if completion events will not be used.
- @comp_vector - Completion vector used to signal completion events.
-     Must be >= 0 and < context->num_comp_vectors.*/
     pub unsafe fn ibv_create_cq(
         &self,
         context: *mut ibv_context,
@@ -2324,17 +2343,9 @@ impl Verbs {
     ) -> *mut ibv_cq {
         (self.ibv_create_cq)(context, cqe, cq_context, channel, comp_vector)
     }
-    /// ibv_destroy_cq - Destroy a completion queue
     pub unsafe fn ibv_destroy_cq(&self, cq: *mut ibv_cq) -> ::std::os::raw::c_int {
         (self.ibv_destroy_cq)(cq)
     }
-    /** ibv_get_cq_event - Read next CQ event
- @channel: Channel to get next event from.
- @cq: Used to return pointer to CQ.
- @cq_context: Used to return consumer-supplied CQ context.
-
- All completion events returned by ibv_get_cq_event() must
- eventually be acknowledged with ibv_ack_cq_events().*/
     pub unsafe fn ibv_get_cq_event(
         &self,
         channel: *mut ibv_comp_channel,
@@ -2343,17 +2354,6 @@ impl Verbs {
     ) -> ::std::os::raw::c_int {
         (self.ibv_get_cq_event)(channel, cq, cq_context)
     }
-    /** ibv_ack_cq_events - Acknowledge CQ completion events
- @cq: CQ to acknowledge events for
- @nevents: Number of events to acknowledge.
-
- All completion events which are returned by ibv_get_cq_event() must
- be acknowledged.  To avoid races, ibv_destroy_cq() will wait for
- all completion events to be acknowledged, so there should be a
- one-to-one correspondence between acks and successful gets.  An
- application may accumulate multiple completion events and
- acknowledge them in a single call to ibv_ack_cq_events() by passing
- the number of events to ack in @nevents.*/
     pub unsafe fn ibv_ack_cq_events(
         &self,
         cq: *mut ibv_cq,
@@ -2361,7 +2361,6 @@ impl Verbs {
     ) {
         (self.ibv_ack_cq_events)(cq, nevents)
     }
-    /// ibv_create_qp - Create a queue pair.
     pub unsafe fn ibv_create_qp(
         &self,
         pd: *mut ibv_pd,
@@ -2369,7 +2368,6 @@ impl Verbs {
     ) -> *mut ibv_qp {
         (self.ibv_create_qp)(pd, qp_init_attr)
     }
-    /// ibv_modify_qp - Modify a queue pair.
     pub unsafe fn ibv_modify_qp(
         &self,
         qp: *mut ibv_qp,
@@ -2378,7 +2376,6 @@ impl Verbs {
     ) -> ::std::os::raw::c_int {
         (self.ibv_modify_qp)(qp, attr, attr_mask)
     }
-    /// ibv_destroy_qp - Destroy a queue pair.
     pub unsafe fn ibv_destroy_qp(&self, qp: *mut ibv_qp) -> ::std::os::raw::c_int {
         (self.ibv_destroy_qp)(qp)
     }

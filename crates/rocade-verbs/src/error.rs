@@ -1,0 +1,206 @@
+//! What can go wrong with verbs, and which of it is a failure of RDMA itself.
+
+use std::io;
+
+use rocade_core::diagnose::Failure;
+use rocade_core::pair::ParseMessageError;
+
+/// An operation that failed, on what; the cause is the source.
+#[derive(Debug, thiserror::Error)]
+pub enum VerbsError {
+    /// The library, or a function of it, is not there.
+    #[error("cannot load {library}")]
+    Load {
+        /// File name as given to dlopen.
+        library: &'static str,
+        /// The dynamic linker's reason; it names the file or the symbol.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The kernel may list the HCA, libibverbs does not offer it.
+    #[error("libibverbs offers no HCA {wanted}; it offers {}", if .offered.is_empty() { "none".into() } else { .offered.join(", ") })]
+    NotOffered {
+        /// The HCA asked for.
+        wanted: String,
+        /// Names and node GUIDs of those that it offers.
+        offered: Vec<String>,
+    },
+    /// A verb failed.
+    #[error("{verb} on {operand}")]
+    Call {
+        /// Name of the function.
+        verb: &'static str,
+        /// The object it was for.
+        operand: String,
+        /// Its errno.
+        source: io::Error,
+    },
+    /// The QP did not reach a state.
+    #[error("cannot move the QP on {hca} to {to}")]
+    Transition {
+        /// HCA of the QP.
+        hca: String,
+        /// The state.
+        to: &'static str,
+        /// Errno of ibv_modify_qp.
+        source: io::Error,
+    },
+    /// Bytes outside a memory region.
+    #[error("bytes {start}..{end} are outside a memory region of {length} bytes")]
+    Range {
+        /// First byte.
+        start: usize,
+        /// Byte after the last.
+        end: usize,
+        /// Size of the region.
+        length: usize,
+    },
+    /// The MTU asked for is more than the port has now.
+    #[error("an MTU of {wanted} bytes was asked for, the port {port} has {active}")]
+    MtuTooLarge {
+        /// HCA/port.
+        port: String,
+        /// Asked for, bytes.
+        wanted: u32,
+        /// The port's active MTU, bytes.
+        active: u32,
+    },
+    /// The GID table holds nothing at the index.
+    #[error("GID index {index} of {port} is not set")]
+    UnsetGid {
+        /// HCA/port.
+        port: String,
+        /// The index.
+        index: u32,
+    },
+    /// The TCP exchange with the other end went wrong.
+    #[error("wanted {wanted}; {seen}")]
+    Exchange {
+        /// What was to come or go.
+        wanted: String,
+        /// What happened instead.
+        seen: String,
+        /// Errno, where there is one.
+        source: Option<io::Error>,
+    },
+    /// The other end sent something else than its address.
+    #[error("wanted the other end's address")]
+    Garbage {
+        /// What came.
+        #[from]
+        source: ParseMessageError,
+    },
+    /// A work request completed with an error.
+    #[error("{request} of round trip {} failed: {text} (status {status})", .done + 1)]
+    Completion {
+        /// `send` or `receive`.
+        request: &'static str,
+        /// `enum ibv_wc_status`.
+        status: u32,
+        /// libibverbs' word for it.
+        text: String,
+        /// Round trips before it.
+        done: u32,
+    },
+    /// No work request completed in time.
+    #[error("nothing happened for {seconds} s after {done} of {of} round trips")]
+    Silence {
+        /// The timeout.
+        seconds: u64,
+        /// Round trips made.
+        done: u32,
+        /// Round trips wanted.
+        of: u32,
+    },
+    /// A message of another size arrived.
+    #[error("a message of {seen} bytes arrived, {wanted} were expected")]
+    Size {
+        /// Bytes that arrived.
+        seen: u32,
+        /// Bytes of our own messages.
+        wanted: u32,
+    },
+    /// A message with a wrong byte arrived.
+    #[error("byte {at} of message {message} is 0x{seen:02x}, expected 0x{wanted:02x}")]
+    Data {
+        /// Number of the message, from 1.
+        message: u32,
+        /// Offset of the first wrong byte.
+        at: usize,
+        /// The byte that arrived.
+        seen: u8,
+        /// The byte that was to arrive.
+        wanted: u8,
+    },
+}
+
+impl VerbsError {
+    /// The failure of RDMA that this is, for a diagnosis; None if the test could not be made at all.
+    pub fn failure(&self) -> Option<Failure> {
+        match self {
+            VerbsError::Transition { source, .. } => {
+                Some(Failure::Transition { errno: source.raw_os_error().unwrap_or_default() })
+            }
+            VerbsError::Completion { status, done, .. } => {
+                Some(Failure::Completion { status: *status, done: *done })
+            }
+            VerbsError::Silence { done, .. } => Some(Failure::Silence { done: *done }),
+            VerbsError::Size { seen, .. } => Some(Failure::Size { seen: *seen }),
+            VerbsError::Data { .. } => Some(Failure::Data),
+            _ => None,
+        }
+    }
+
+    /// What to do, where that is not plain and no diagnosis says it.
+    pub fn cure(&self) -> Option<&'static str> {
+        Some(match self {
+            VerbsError::Load { .. } => {
+                "install libibverbs and its providers: libibverbs1 and ibverbs-providers (Debian, Ubuntu), libibverbs \
+                 (Fedora, RHEL)"
+            }
+            VerbsError::NotOffered { .. } => {
+                "its provider library is missing or older than the kernel's driver: install ibverbs-providers (Debian, \
+                 Ubuntu) or libibverbs (Fedora, RHEL) in the version of libibverbs"
+            }
+            VerbsError::Call { verb: "ibv_open_device", .. } => {
+                "is the device node granted to this container, and may this user open it?"
+            }
+            VerbsError::Call { verb: "ibv_reg_mr", source, .. }
+                if source.kind() == io::ErrorKind::OutOfMemory =>
+            {
+                "the limit of locked memory is too small: see `ulimit -l`, and raise it for the container"
+            }
+            VerbsError::MtuTooLarge { .. } => "give a smaller -m, or raise the netdev's MTU",
+            VerbsError::Exchange { .. } | VerbsError::Garbage { .. } => {
+                "the other end must be rocade pingpong or ibv_rc_pingpong; if it is, see its output: it closes without a \
+                 word when it cannot use our address"
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The result of a verb that returns 0, or an errno, or -1 and sets errno.
+pub(crate) fn check(
+    verb: &'static str,
+    operand: impl FnOnce() -> String,
+    result: i32,
+) -> Result<(), VerbsError> {
+    match errno_of(result) {
+        None => Ok(()),
+        Some(source) => Err(VerbsError::Call { verb, operand: operand(), source }),
+    }
+}
+
+/// The error in such a result; None if it is 0.
+pub(crate) fn errno_of(result: i32) -> Option<io::Error> {
+    match result {
+        0 => None,
+        ..0 => Some(io::Error::last_os_error()),
+        errno => Some(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// The error of a verb that returned NULL and set errno.
+pub(crate) fn null(verb: &'static str, operand: String) -> VerbsError {
+    VerbsError::Call { verb, operand, source: io::Error::last_os_error() }
+}

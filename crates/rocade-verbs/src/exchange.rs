@@ -1,0 +1,152 @@
+//! Messages of a test's exchange over a connected TCP stream: each whole, and each within its time. Generic bytes;
+//! what they mean is `rocade_core::pair`'s matter.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::error::VerbsError;
+
+/// So many bytes of a wrong answer are shown.
+const SHOWN: usize = 32;
+
+/// Sends a message in one piece, as stock tools read each with one `read`.
+pub fn send(stream: &TcpStream, message: &[u8], what: &str, timeout: Duration) -> Result<(), VerbsError> {
+    let sent = stream.set_write_timeout(Some(timeout)).and_then(|()| (&*stream).write_all(message));
+    sent.map_err(|source| VerbsError::Exchange {
+        wanted: format!("to send {what}"),
+        seen: "the connection broke".to_owned(),
+        source: Some(source),
+    })
+}
+
+/// Receives a message of exactly N bytes, however it is cut up, within the timeout in all.
+pub fn receive<const N: usize>(
+    stream: &TcpStream,
+    what: &str,
+    timeout: Duration,
+) -> Result<[u8; N], VerbsError> {
+    let mut message = [0; N];
+    let mut filled = 0;
+    let deadline = Instant::now() + timeout;
+    while filled < N {
+        let (seen, source) = match read_before(deadline, stream, &mut message[filled..]) {
+            Ok(0) => ("the other end closed the connection", None),
+            Ok(count) => {
+                filled += count;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_timeout(&error) => ("the time was up", None),
+            Err(error) => ("the connection broke", Some(error)),
+        };
+        return Err(VerbsError::Exchange {
+            wanted: format!("{what} ({N} bytes) within {} s", timeout.as_secs_f32()),
+            seen: format!("{seen} after {}", in_words(&message[..filled])),
+            source,
+        });
+    }
+    Ok(message)
+}
+
+fn read_before(deadline: Instant, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))?;
+    stream.read(buffer)
+}
+
+/// Linux answers EAGAIN when SO_RCVTIMEO is over.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn in_words(bytes: &[u8]) -> String {
+    match bytes {
+        [] => "0 bytes".to_owned(),
+        _ => format!("{} bytes: `{}`", bytes.len(), bytes[..bytes.len().min(SHOWN)].escape_ascii()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A connection to a peer that does as it is told.
+    fn connected_to(peer: impl FnOnce(TcpStream) + Send + 'static) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        thread::spawn(move || peer(listener.accept().unwrap().0));
+        stream
+    }
+
+    fn answer(timeout: Duration, peer: impl FnOnce(TcpStream) + Send + 'static) -> String {
+        let stream = connected_to(peer);
+        receive::<8>(&stream, "an address", timeout).unwrap_err().to_string()
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn a_message_in_pieces_is_put_together() {
+        let stream = connected_to(|mut peer| {
+            for byte in b"12345678" {
+                peer.write_all(&[*byte]).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert_eq!(&receive::<8>(&stream, "an address", LONG).unwrap(), b"12345678");
+    }
+
+    #[test]
+    fn a_silent_peer_is_left_when_the_time_is_up() {
+        let text = answer(SHORT, |peer| {
+            // Holds the connection until the reader has gone.
+            let _ = (&peer).read(&mut [0]);
+        });
+        assert_eq!(text, "wanted an address (8 bytes) within 0.2 s; the time was up after 0 bytes");
+    }
+
+    #[test]
+    fn a_peer_that_trickles_does_not_stretch_the_time() {
+        let text = answer(SHORT, |mut peer| {
+            // One byte each 60 ms: the eighth would come only after 480 ms.
+            while peer.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(60));
+            }
+        });
+        assert!(text.contains("the time was up after"), "{text}");
+    }
+
+    #[test]
+    fn a_peer_that_closes_is_told_from_a_silent_one() {
+        assert_eq!(
+            answer(LONG, drop),
+            "wanted an address (8 bytes) within 60 s; the other end closed the connection after 0 bytes"
+        );
+    }
+
+    #[test]
+    fn half_a_message_is_shown() {
+        let text = answer(LONG, |mut peer| peer.write_all(b"GET\r\n").unwrap());
+        assert!(text.ends_with("closed the connection after 5 bytes: `GET\\r\\n`"), "{text}");
+    }
+
+    #[test]
+    fn a_peer_that_resets_is_an_error_with_its_cause() {
+        let stream = connected_to(|peer| {
+            // Closing with unread bytes makes Linux send a reset.
+            let mut first = [0];
+            peer.peek(&mut first).unwrap();
+        });
+        send(&stream, b"unread", "an address", LONG).unwrap();
+        let error = receive::<8>(&stream, "an address", LONG).unwrap_err();
+        assert!(matches!(error, VerbsError::Exchange { source: Some(_), .. }), "{error:?}");
+    }
+}

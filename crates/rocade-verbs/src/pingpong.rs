@@ -1,0 +1,170 @@
+//! `pingpong`: messages there and back over one RC QP, wire-compatible with ibv_rc_pingpong
+//! (libibverbs/examples/rc_pingpong.c) in both roles. In three steps, so that the caller can show each end's address
+//! between them: [`Pingpong::prepare`], [`Pingpong::connect`], [`Pingpong::run`].
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rocade_core::pair::{DONE, Endpoint, MESSAGE_BYTES, Role};
+use rocade_core::{Gid, GidIndex, HcaName, PortNum};
+
+use crate::cq::CompletionQueue;
+use crate::device::{Device, Mtu};
+use crate::error::VerbsError;
+use crate::exchange;
+use crate::library::Library;
+use crate::mr::MemoryRegion;
+use crate::pd::ProtectionDomain;
+use crate::qp::{Path, QueuePair};
+
+mod data;
+mod run;
+
+pub use run::Figures;
+
+/// What a run is to be.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// HCA to run over.
+    pub hca: HcaName,
+    /// Its port.
+    pub port: PortNum,
+    /// Index of the GID; None leaves out the global route header, which only InfiniBand allows.
+    pub gid_index: Option<GidIndex>,
+    /// This end's role.
+    pub role: Role,
+    /// Size of a message, bytes, not 0. Not exchanged: it must be the other end's.
+    pub message_bytes: u32,
+    /// Path MTU; None for 1024 bytes, or the port's if that is smaller. Not exchanged.
+    pub mtu: Option<Mtu>,
+    /// Receives kept posted, not 0.
+    pub rx_depth: u32,
+    /// Round trips, not 0. Not exchanged.
+    pub iterations: u32,
+    /// Service level.
+    pub service_level: u8,
+    /// Sleep until something completes, instead of polling.
+    pub events: bool,
+    /// Compare each received byte with what was to come: see [`Pingpong::run`].
+    pub check_data: bool,
+    /// For each message of the exchange, and for each completion.
+    pub timeout: Duration,
+}
+
+/// One end of a run, from its verbs objects to its figures.
+pub struct Pingpong {
+    setup: Setup,
+    local: Endpoint,
+    remote: Option<Endpoint>,
+    path: Path,
+    // Dropped in this order: the QP first, so that the HCA has let go of the memory.
+    qp: QueuePair,
+    region: MemoryRegion,
+}
+
+/// The stock tool's 1 stops at the first router.
+const HOP_LIMIT: u8 = 64;
+
+impl Pingpong {
+    /// Makes all verbs objects: a QP in INIT with its receives posted.
+    pub fn prepare(library: &Rc<Library>, setup: Setup) -> Result<Pingpong, VerbsError> {
+        let device = Device::open(library, &setup.hca)?;
+        let port = device.port(setup.port)?;
+        let mtu = choose_mtu(&device, &setup, port.active_mtu)?;
+        let gid = read_gid(&device, &setup)?;
+        let pd = ProtectionDomain::new(&device)?;
+        let region = MemoryRegion::new(&pd, 2 * setup.message_bytes as usize)?;
+        let cq = CompletionQueue::new(&device, setup.rx_depth + 1, setup.events)?;
+        let qp = QueuePair::new(&pd, &cq, 1, setup.rx_depth)?;
+        qp.to_init(setup.port)?;
+        let local = Endpoint { lid: port.lid, qpn: qp.number(), psn: random_psn(), gid };
+        let path = Path {
+            port: setup.port,
+            gid_index: setup.gid_index,
+            mtu,
+            service_level: setup.service_level,
+            hop_limit: HOP_LIMIT,
+        };
+        let pingpong = Pingpong { setup, local, remote: None, path, qp, region };
+        pingpong.post_receives(pingpong.setup.rx_depth)?;
+        Ok(pingpong)
+    }
+
+    /// This end's address.
+    pub fn local(&self) -> &Endpoint {
+        &self.local
+    }
+
+    /// The other end's address, once it is known, also when [`Pingpong::connect`] failed later on.
+    pub fn remote(&self) -> Option<&Endpoint> {
+        self.remote.as_ref()
+    }
+
+    /// The path MTU that was settled on, bytes.
+    pub fn mtu_bytes(&self) -> u32 {
+        self.path.mtu.bytes()
+    }
+
+    /// Exchanges addresses over the stream and brings the QP to RTS. The server's is there before it answers, so that
+    /// the client may send at once; the client says it is done before it turns to its own.
+    pub fn connect(&mut self, stream: &TcpStream) -> Result<(), VerbsError> {
+        match self.setup.role {
+            Role::Server => {
+                let remote = self.receive_address(stream)?;
+                self.bind(&remote)?;
+                self.send_address(stream)?;
+                exchange::receive::<{ DONE.len() }>(stream, "the client's `done`", self.setup.timeout)?;
+            }
+            Role::Client => {
+                self.send_address(stream)?;
+                let remote = self.receive_address(stream)?;
+                exchange::send(stream, DONE, "`done`", self.setup.timeout)?;
+                self.bind(&remote)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_address(&self, stream: &TcpStream) -> Result<(), VerbsError> {
+        exchange::send(stream, &self.local.to_message(), "this end's address", self.setup.timeout)
+    }
+
+    fn receive_address(&mut self, stream: &TcpStream) -> Result<Endpoint, VerbsError> {
+        let message: [u8; MESSAGE_BYTES] =
+            exchange::receive(stream, "the other end's address", self.setup.timeout)?;
+        let remote = Endpoint::from_message(&message)?;
+        self.remote = Some(remote);
+        Ok(remote)
+    }
+
+    fn bind(&self, remote: &Endpoint) -> Result<(), VerbsError> {
+        self.qp.to_rtr(&self.path, remote)?;
+        self.qp.to_rts(self.local.psn)
+    }
+}
+
+fn choose_mtu(device: &Device, setup: &Setup, active: Option<Mtu>) -> Result<Mtu, VerbsError> {
+    match (setup.mtu, active) {
+        (Some(wanted), Some(active)) if wanted > active => Err(VerbsError::MtuTooLarge {
+            port: device.port_name(setup.port),
+            wanted: wanted.bytes(),
+            active: active.bytes(),
+        }),
+        (Some(wanted), _) => Ok(wanted),
+        (None, active) => Ok(active.unwrap_or(Mtu::BYTES_1024).min(Mtu::BYTES_1024)),
+    }
+}
+
+fn read_gid(device: &Device, setup: &Setup) -> Result<Gid, VerbsError> {
+    let Some(index) = setup.gid_index else { return Ok(Gid([0; 16])) };
+    device
+        .gid(setup.port, index)?
+        .ok_or_else(|| VerbsError::UnsetGid { port: device.port_name(setup.port), index: index.0 })
+}
+
+/// 24 bits that differ from run to run, so that packets of an earlier one are not taken for this one's.
+fn random_psn() -> u32 {
+    RandomState::new().build_hasher().finish() as u32 & 0xff_ffff
+}

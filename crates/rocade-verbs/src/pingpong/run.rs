@@ -1,0 +1,166 @@
+//! The loop: each end sends once its last send is done and a message has arrived; the client sends first.
+
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rocade_core::pair::Role;
+
+use super::Pingpong;
+use super::data::{Check, constant_message};
+use crate::cq::Completion;
+use crate::error::VerbsError;
+
+/// Time and amount of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figures {
+    /// Payload moved, both directions together.
+    pub bytes: u64,
+    /// From the first send (client) or the wait for it (server) to the last completion.
+    pub elapsed: Duration,
+}
+
+/// Numbers of the work requests.
+const SEND: u64 = 2;
+const RECEIVE: u64 = 1;
+/// Empty polls before the clock is looked at and other threads may run: some tens of microseconds.
+const POLLS: u32 = 1024;
+
+/// Where a run stands.
+struct Progress {
+    sent: u32,
+    received: u32,
+    receives_posted: u32,
+    /// What must complete before the next send.
+    send_pending: bool,
+    receive_pending: bool,
+    check: Option<Check>,
+}
+
+impl Pingpong {
+    /// Runs to the end of all round trips. With `check_data` a client fills each message with bytes of its own and
+    /// compares what comes back, which any server returns as it came; a server compares what a client of either kind
+    /// must send. A size other than ours is an error at once.
+    pub fn run(&self) -> Result<Figures, VerbsError> {
+        let bytes = self.setup.message_bytes as usize;
+        let mut progress = Progress {
+            sent: 0,
+            received: 0,
+            receives_posted: self.setup.rx_depth,
+            send_pending: false,
+            receive_pending: true,
+            check: self.setup.check_data.then(|| Check::new(bytes)),
+        };
+        if self.setup.role == Role::Client {
+            self.region.write(0, &constant_message(bytes))?;
+            self.send(&mut progress)?;
+        }
+        let start = Instant::now();
+        while progress.sent < self.setup.iterations || progress.received < self.setup.iterations {
+            self.step(&mut progress)?;
+        }
+        let messages = 2 * u64::from(self.setup.iterations);
+        Ok(Figures { bytes: messages * bytes as u64, elapsed: start.elapsed() })
+    }
+
+    pub(super) fn post_receives(&self, count: u32) -> Result<(), VerbsError> {
+        (0..count).try_for_each(|_| self.qp.post_receive(RECEIVE, &self.region, self.receive_half()))
+    }
+
+    /// Takes one completion, and sends when nothing is pending any more.
+    fn step(&self, progress: &mut Progress) -> Result<(), VerbsError> {
+        let completion = self.next_completion(progress.received)?;
+        let is_send = completion.wr_id == SEND;
+        if completion.status != 0 {
+            return Err(VerbsError::Completion {
+                request: if is_send { "send" } else { "receive" },
+                status: completion.status,
+                text: self.qp.completions().status_text(completion.status),
+                done: progress.received,
+            });
+        }
+        if is_send {
+            progress.sent += 1;
+            progress.send_pending = false;
+        } else {
+            self.take_message(progress, completion.bytes)?;
+        }
+        let all_posted = progress.sent >= self.setup.iterations;
+        if progress.send_pending || progress.receive_pending || all_posted {
+            return Ok(());
+        }
+        self.send(progress)
+    }
+
+    fn take_message(&self, progress: &mut Progress, bytes: u32) -> Result<(), VerbsError> {
+        if bytes != self.setup.message_bytes {
+            return Err(VerbsError::Size { seen: bytes, wanted: self.setup.message_bytes });
+        }
+        if let Some(check) = &mut progress.check {
+            let is_server = self.setup.role == Role::Server;
+            let copy = |into: &mut [u8]| self.region.read(self.receive_half().start, into);
+            check.arrived(progress.received, is_server, copy)?;
+        }
+        progress.received += 1;
+        progress.receive_pending = false;
+        progress.receives_posted -= 1;
+        if progress.receives_posted <= 1 {
+            self.post_receives(self.setup.rx_depth - progress.receives_posted)?;
+            progress.receives_posted = self.setup.rx_depth;
+        }
+        Ok(())
+    }
+
+    fn send(&self, progress: &mut Progress) -> Result<(), VerbsError> {
+        if let (Some(check), Role::Client) = (&mut progress.check, self.setup.role) {
+            self.region.write(0, check.next_message(progress.sent))?;
+        }
+        self.qp.post_send(SEND, &self.region, self.send_half())?;
+        progress.send_pending = true;
+        progress.receive_pending = true;
+        Ok(())
+    }
+
+    fn next_completion(&self, done: u32) -> Result<Completion, VerbsError> {
+        let queue = self.qp.completions();
+        let polls = if self.setup.events { 1 } else { POLLS };
+        let mut deadline = None;
+        loop {
+            for _ in 0..polls {
+                if let Some(completion) = queue.poll()? {
+                    return Ok(completion);
+                }
+            }
+            let now = Instant::now();
+            let deadline = *deadline.get_or_insert(now + self.setup.timeout);
+            if now >= deadline {
+                let seconds = self.setup.timeout.as_secs();
+                return Err(VerbsError::Silence { seconds, done, of: self.setup.iterations });
+            }
+            if self.setup.events {
+                queue.arm()?;
+                // What completed before the queue was armed raises no event.
+                if let Some(completion) = queue.poll()? {
+                    return Ok(completion);
+                }
+                queue.wait(deadline - now)?;
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// The client sends from the first half of the region and receives into the second; the server sends back what it
+    /// received, as the stock server does.
+    fn send_half(&self) -> Range<usize> {
+        match self.setup.role {
+            Role::Client => 0..self.setup.message_bytes as usize,
+            Role::Server => self.receive_half(),
+        }
+    }
+
+    fn receive_half(&self) -> Range<usize> {
+        let bytes = self.setup.message_bytes as usize;
+        bytes..2 * bytes
+    }
+}

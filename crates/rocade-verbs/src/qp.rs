@@ -1,0 +1,227 @@
+//! Reliably connected queue pairs: their states, and posting to them.
+
+use std::ops::Range;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+use rocade_core::pair::Endpoint;
+use rocade_core::{GidIndex, PortNum};
+
+use crate::bindings::{self as ffi, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_recv_wr, ibv_send_wr};
+use crate::cq::CompletionQueue;
+use crate::device::{Mtu, port_number};
+use crate::error::{VerbsError, check, errno_of, null};
+use crate::mr::MemoryRegion;
+use crate::pd::ProtectionDomain;
+
+/// A queue pair of type RC whose sends and receives complete on one queue.
+pub struct QueuePair {
+    raw: NonNull<ibv_qp>,
+    max_inline_bytes: u32,
+    pd: Rc<ProtectionDomain>,
+    cq: Rc<CompletionQueue>,
+}
+
+/// The way to the other end's QP.
+#[derive(Debug, Clone, Copy)]
+pub struct Path {
+    /// Port of ours.
+    pub port: PortNum,
+    /// GID of ours, for a global route header; without it the LID leads.
+    pub gid_index: Option<GidIndex>,
+    /// Path MTU.
+    pub mtu: Mtu,
+    /// Service level.
+    pub service_level: u8,
+    /// Routers that a packet may pass, and one.
+    pub hop_limit: u8,
+}
+
+/// A receive that finds none posted makes the sender wait 0.64 ms (code 12) before it tries again.
+const MIN_RNR_TIMER: u8 = 12;
+/// A packet is sent again after 4.096 µs · 2¹⁴ = 67 ms without an answer, 7 times.
+const TIMEOUT: u8 = 14;
+const RETRIES: u8 = 7;
+/// 7 is for ever.
+const RNR_RETRIES: u8 = 7;
+
+impl QueuePair {
+    /// Makes one with room for that many outstanding sends and receives of one piece each.
+    pub fn new(
+        pd: &Rc<ProtectionDomain>,
+        cq: &Rc<CompletionQueue>,
+        sends: u32,
+        receives: u32,
+    ) -> Result<QueuePair, VerbsError> {
+        let mut attributes = ffi::ibv_qp_init_attr {
+            send_cq: cq.raw.as_ptr(),
+            recv_cq: cq.raw.as_ptr(),
+            qp_type: ffi::IBV_QPT_RC,
+            ..Default::default()
+        };
+        attributes.cap = ffi::ibv_qp_cap {
+            max_send_wr: sends,
+            max_recv_wr: receives,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+        };
+        // SAFETY: PD and CQ live as long as the QP that holds them; the attributes outlive the call.
+        let raw = unsafe { pd.device.library.verbs.ibv_create_qp(pd.raw.as_ptr(), &mut attributes) };
+        let operand = || format!("{} for {sends} sends and {receives} receives", pd.device.name());
+        let raw = NonNull::new(raw).ok_or_else(|| null("ibv_create_qp", operand()))?;
+        // What the provider gives beyond what was asked for.
+        let max_inline_bytes = attributes.cap.max_inline_data;
+        Ok(QueuePair { raw, max_inline_bytes, pd: pd.clone(), cq: cq.clone() })
+    }
+
+    /// Its number, 24 bits.
+    pub fn number(&self) -> u32 {
+        // SAFETY: the QP lives as long as `self`.
+        unsafe { self.raw.as_ref() }.qp_num
+    }
+
+    /// The queue that its work requests complete on.
+    pub fn completions(&self) -> &CompletionQueue {
+        &self.cq
+    }
+
+    /// RESET → INIT on a port, with nothing allowed from remote: receives can be posted.
+    pub fn to_init(&self, port: PortNum) -> Result<(), VerbsError> {
+        let attributes =
+            ibv_qp_attr { qp_state: ffi::IBV_QPS_INIT, port_num: port_number(port), ..Default::default() };
+        let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT | ffi::IBV_QP_ACCESS_FLAGS;
+        self.modify("INIT", attributes, mask)
+    }
+
+    /// INIT → RTR: bound to the other end, and receiving.
+    pub fn to_rtr(&self, path: &Path, remote: &Endpoint) -> Result<(), VerbsError> {
+        let attributes = ibv_qp_attr {
+            qp_state: ffi::IBV_QPS_RTR,
+            path_mtu: path.mtu.raw(),
+            dest_qp_num: remote.qpn,
+            rq_psn: remote.psn,
+            max_dest_rd_atomic: 1,
+            min_rnr_timer: MIN_RNR_TIMER,
+            ah_attr: address(path, remote),
+            ..Default::default()
+        };
+        let mask = ffi::IBV_QP_STATE
+            | ffi::IBV_QP_AV
+            | ffi::IBV_QP_PATH_MTU
+            | ffi::IBV_QP_DEST_QPN
+            | ffi::IBV_QP_RQ_PSN
+            | ffi::IBV_QP_MAX_DEST_RD_ATOMIC
+            | ffi::IBV_QP_MIN_RNR_TIMER;
+        self.modify("RTR", attributes, mask)
+    }
+
+    /// RTR → RTS: sending as well, from this packet sequence number on.
+    pub fn to_rts(&self, psn: u32) -> Result<(), VerbsError> {
+        let attributes = ibv_qp_attr {
+            qp_state: ffi::IBV_QPS_RTS,
+            sq_psn: psn,
+            timeout: TIMEOUT,
+            retry_cnt: RETRIES,
+            rnr_retry: RNR_RETRIES,
+            max_rd_atomic: 1,
+            ..Default::default()
+        };
+        let mask = ffi::IBV_QP_STATE
+            | ffi::IBV_QP_TIMEOUT
+            | ffi::IBV_QP_RETRY_CNT
+            | ffi::IBV_QP_RNR_RETRY
+            | ffi::IBV_QP_SQ_PSN
+            | ffi::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify("RTS", attributes, mask)
+    }
+
+    /// Posts a send of a part of a region; it goes inline when the provider has room for it. ENOMEM: as many as the QP
+    /// has room for are under way.
+    pub fn post_send(&self, wr_id: u64, region: &MemoryRegion, part: Range<usize>) -> Result<(), VerbsError> {
+        let mut entry = region.entry(part)?;
+        let inline = if entry.length <= self.max_inline_bytes { ffi::IBV_SEND_INLINE } else { 0 };
+        let mut request = ibv_send_wr {
+            wr_id,
+            sg_list: &mut entry,
+            num_sge: 1,
+            opcode: ffi::IBV_WR_SEND,
+            send_flags: ffi::IBV_SEND_SIGNALED | inline,
+            ..Default::default()
+        };
+        let mut bad = ptr::null_mut();
+        // SAFETY: request and entry outlive the call, which copies them. The memory is that of a registered region; if
+        // the region goes before the request is done, its key dies with it, and the HCA ends the request with an error.
+        let result = unsafe {
+            let ops = &(*(*self.raw.as_ptr()).context).ops;
+            ops.post_send.map_or(libc::EOPNOTSUPP, |post| post(self.raw.as_ptr(), &mut request, &mut bad))
+        };
+        check("ibv_post_send", || self.operand(), result)
+    }
+
+    /// Posts a receive into a part of a region. ENOMEM: as for a send.
+    pub fn post_receive(
+        &self,
+        wr_id: u64,
+        region: &MemoryRegion,
+        part: Range<usize>,
+    ) -> Result<(), VerbsError> {
+        let mut entry = region.entry(part)?;
+        let mut request = ibv_recv_wr { wr_id, sg_list: &mut entry, num_sge: 1, ..Default::default() };
+        let mut bad = ptr::null_mut();
+        // SAFETY: as in `post_send`.
+        let result = unsafe {
+            let ops = &(*(*self.raw.as_ptr()).context).ops;
+            ops.post_recv.map_or(libc::EOPNOTSUPP, |post| post(self.raw.as_ptr(), &mut request, &mut bad))
+        };
+        check("ibv_post_recv", || self.operand(), result)
+    }
+
+    fn modify(
+        &self,
+        to: &'static str,
+        mut attributes: ibv_qp_attr,
+        mask: ibv_qp_attr_mask,
+    ) -> Result<(), VerbsError> {
+        let verbs = &self.pd.device.library.verbs;
+        // SAFETY: the QP lives, and the attributes outlive the call.
+        let result = unsafe { verbs.ibv_modify_qp(self.raw.as_ptr(), &mut attributes, mask as i32) };
+        match errno_of(result) {
+            None => Ok(()),
+            Some(source) => {
+                Err(VerbsError::Transition { hca: self.pd.device.name().to_string(), to, source })
+            }
+        }
+    }
+
+    fn operand(&self) -> String {
+        format!("QP 0x{:06x} on {}", self.number(), self.pd.device.name())
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        // SAFETY: made in `new` and not destroyed since; afterwards the HCA touches no memory for it.
+        unsafe { self.pd.device.library.verbs.ibv_destroy_qp(self.raw.as_ptr()) };
+    }
+}
+
+fn address(path: &Path, remote: &Endpoint) -> ffi::ibv_ah_attr {
+    let mut address = ffi::ibv_ah_attr {
+        dlid: remote.lid,
+        sl: path.service_level,
+        port_num: port_number(path.port),
+        ..Default::default()
+    };
+    // A GID of the other end without one of ours cannot be routed to; the stock tool sends all zeros for "none".
+    if let Some(index) = path.gid_index.filter(|_| !remote.gid.is_zero()) {
+        address.is_global = 1;
+        address.grh = ffi::ibv_global_route {
+            dgid: ffi::ibv_gid { raw: remote.gid.0 },
+            sgid_index: u8::try_from(index.0).unwrap_or(u8::MAX),
+            hop_limit: path.hop_limit,
+            ..Default::default()
+        };
+    }
+    address
+}
