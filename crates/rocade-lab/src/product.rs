@@ -1,0 +1,46 @@
+//! The product's own binary, built by cargo in the profile that this program was built in.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::command;
+use crate::steps::Steps;
+
+/// Builds `rocade` where it is out of date and gives its path.
+///
+/// # Errors
+/// It does not compile; the error holds cargo's last lines.
+pub fn build(steps: Steps) -> Result<PathBuf> {
+    steps.run("building rocade", || {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--locked", "--package", "rocade", "--message-format=json-render-diagnostics"]);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        let said = command::run_text(cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")))?;
+        parse_executable(&said).context("cargo named no executable of rocade")
+    })
+}
+
+/// From cargo's messages, one JSON object a line: the program of the target `rocade`.
+fn parse_executable(messages: &str) -> Option<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut programs = messages.filter(|it| it["target"]["name"] == "rocade" && it["executable"].is_string());
+    programs.next().and_then(|it| it["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_told_from_libraries_and_other_programs() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"rocade_core"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"rocade"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"rocade"},"executable":"/t/debug/rocade"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(parse_executable(messages), Some(PathBuf::from("/t/debug/rocade")));
+    }
+}
