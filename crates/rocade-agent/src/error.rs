@@ -1,0 +1,88 @@
+//! What can go wrong in the agent: errors that end it, and attempts that it repeats.
+
+use std::io;
+use std::path::PathBuf;
+
+use rocade_core::Finding;
+
+/// Why the agent does not run, or why an attempt failed that it will repeat.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration file could not be read.
+    #[error("cannot read the configuration {}", path.display())]
+    ReadConfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The configuration has errors; nothing was registered.
+    #[error("the configuration {} is refused and nothing is registered:\n{}", path.display(), lines(findings))]
+    ConfigRefused {
+        /// The file.
+        path: PathBuf,
+        /// All that is wrong or odd with it.
+        findings: Vec<Finding>,
+    },
+    /// A unix socket's path has room for 107 bytes.
+    #[error("{} is too long for a socket's path of at most 107 bytes", path.display())]
+    SocketPathTooLong {
+        /// The path as it would be.
+        path: PathBuf,
+    },
+    /// The socket that the kubelet is to dial could not be made.
+    #[error("cannot listen on {}", path.display())]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kubelet could not be dialled.
+    #[error("cannot dial {}", path.display())]
+    Dial {
+        /// kubelet.sock.
+        path: PathBuf,
+        /// Why.
+        source: tonic::transport::Error,
+    },
+    /// The kubelet did not take the registration.
+    #[error("the kubelet refused {resource}: {} ({:?})", status.message(), status.code())]
+    Refused {
+        /// The resource.
+        resource: String,
+        /// Its answer.
+        status: Box<tonic::Status>,
+    },
+    /// The kubelet went away as soon as it had come.
+    #[error("the kubelet closed ListAndWatch after less than {seconds} s")]
+    Dropped {
+        /// How long it would have had to stay.
+        seconds: u64,
+    },
+    /// The kubelet said nothing for longer than its own limits allow.
+    #[error("the kubelet did not {what} within {seconds} s")]
+    Silent {
+        /// What it was to do.
+        what: &'static str,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+}
+
+impl Error {
+    /// The error and its causes in one line, for a log.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+}
+
+fn lines(findings: &[Finding]) -> String {
+    findings.iter().map(|f| format!("  {f}")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,142 @@
+//! What the kubelet asks of one resource: its options, its device list, its grants. The answers come from the node's
+//! state as it is when asked.
+
+use std::sync::Arc;
+
+use rocade_core::plan::Pool;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::api::device_plugin_server::DevicePlugin;
+use crate::api::{
+    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse, Device,
+    DevicePluginOptions, DeviceSpec, Empty, HEALTHY, ListAndWatchResponse, PreStartContainerRequest,
+    PreStartContainerResponse, PreferredAllocationRequest, PreferredAllocationResponse,
+};
+use crate::state::NodeState;
+
+/// One resource's side of the device plugin API.
+pub(crate) struct Plugin {
+    /// The resource's place in the state's pools.
+    pub(crate) index: usize,
+    pub(crate) states: watch::Receiver<Arc<NodeState>>,
+    /// How many ListAndWatch streams are open.
+    pub(crate) streams: watch::Sender<usize>,
+    /// Becomes true when the streams must end.
+    pub(crate) closing: watch::Receiver<bool>,
+}
+
+#[tonic::async_trait]
+impl DevicePlugin for Plugin {
+    async fn get_device_plugin_options(
+        &self,
+        _: Request<Empty>,
+    ) -> Result<Response<DevicePluginOptions>, Status> {
+        Ok(Response::new(DevicePluginOptions::default()))
+    }
+
+    type ListAndWatchStream = ReceiverStream<Result<ListAndWatchResponse, Status>>;
+
+    async fn list_and_watch(&self, _: Request<Empty>) -> Result<Response<Self::ListAndWatchStream>, Status> {
+        let (send, receive) = mpsc::channel(1);
+        let open = OpenStream::new(self.streams.clone());
+        tokio::spawn(run_list(self.index, self.states.clone(), self.closing.clone(), send, open));
+        Ok(Response::new(ReceiverStream::new(receive)))
+    }
+
+    async fn allocate(
+        &self,
+        request: Request<AllocateRequest>,
+    ) -> Result<Response<AllocateResponse>, Status> {
+        let state = Arc::clone(&self.states.borrow());
+        let pool = &state.pools[self.index];
+        let requests = request.into_inner().container_requests;
+        let container_responses = requests.iter().map(|r| grant(pool, r)).collect::<Result<_, _>>()?;
+        Ok(Response::new(AllocateResponse { container_responses }))
+    }
+
+    async fn get_preferred_allocation(
+        &self,
+        _: Request<PreferredAllocationRequest>,
+    ) -> Result<Response<PreferredAllocationResponse>, Status> {
+        Err(Status::unimplemented("not among the options: all IDs of a resource stand for the same HCAs"))
+    }
+
+    async fn pre_start_container(
+        &self,
+        _: Request<PreStartContainerRequest>,
+    ) -> Result<Response<PreStartContainerResponse>, Status> {
+        Ok(Response::new(PreStartContainerResponse {}))
+    }
+}
+
+/// Sends the whole list now and whenever it changes, until the kubelet goes or the endpoint closes.
+async fn run_list(
+    index: usize,
+    mut states: watch::Receiver<Arc<NodeState>>,
+    mut closing: watch::Receiver<bool>,
+    send: mpsc::Sender<Result<ListAndWatchResponse, Status>>,
+    _open: OpenStream,
+) {
+    let mut sent = None;
+    loop {
+        let slots = states.borrow_and_update().pools[index].slots;
+        if sent != Some(slots) {
+            if send.send(Ok(device_list(slots))).await.is_err() {
+                return;
+            }
+            sent = Some(slots);
+        }
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() { return },
+            _ = closing.wait_for(|closing| *closing) => return,
+            () = send.closed() => return,
+        }
+    }
+}
+
+fn device_list(slots: u32) -> ListAndWatchResponse {
+    let device = |n: u32| Device { id: n.to_string(), health: HEALTHY.to_owned(), topology: None };
+    ListAndWatchResponse { devices: (0..slots).map(device).collect() }
+}
+
+fn grant(pool: &Pool, request: &ContainerAllocateRequest) -> Result<ContainerAllocateResponse, Status> {
+    if let Some(id) = request.devices_ids.iter().find(|id| !pool.has_id(id)) {
+        let have = match pool.slots {
+            0 => "no device now".to_owned(),
+            n => format!("0 to {}", n - 1),
+        };
+        let refusal = format!("{} has no device {id:?}, it has {have}", pool.resource);
+        tracing::error!(resource = %pool.resource, device = id, "refused to grant a device that is not offered");
+        return Err(Status::invalid_argument(refusal));
+    }
+    let grant = pool.grant();
+    tracing::debug!(resource = %pool.resource, devices = ?request.devices_ids, "granted");
+    let node = |path: String| DeviceSpec {
+        container_path: path.clone(),
+        host_path: path,
+        permissions: "rwm".to_owned(),
+    };
+    Ok(ContainerAllocateResponse {
+        envs: [grant.variable].into(),
+        devices: grant.nodes.into_iter().map(node).collect(),
+        ..ContainerAllocateResponse::default()
+    })
+}
+
+/// Counts a stream for as long as it is served.
+struct OpenStream(watch::Sender<usize>);
+
+impl OpenStream {
+    fn new(streams: watch::Sender<usize>) -> Self {
+        streams.send_modify(|open| *open += 1);
+        OpenStream(streams)
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
+}

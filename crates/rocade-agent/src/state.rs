@@ -1,0 +1,60 @@
+//! The one state of the node and its one writer: what stands behind each resource now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rocade_core::config::Config;
+use rocade_core::plan::{Pool, plan};
+use rocade_host::{Root, read_host};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+/// All pools, in the order of the configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NodeState {
+    pub(crate) pools: Vec<Pool>,
+}
+
+/// Looks at the whole host.
+pub(crate) fn read_state(root: &Root, config: &Config) -> NodeState {
+    NodeState { pools: plan(&read_host(root), config) }
+}
+
+/// Looks again and again and publishes what changed. Never ends.
+pub(crate) async fn run_rescans(root: Root, config: Config, write: watch::Sender<Arc<NodeState>>) {
+    let Some(seconds) = config.update_interval_s else { return std::future::pending().await };
+    let period = Duration::from_secs(seconds);
+    // An interval beyond the clock's end is as good as none.
+    let Some(first) = Instant::now().checked_add(period) else { return std::future::pending().await };
+    let mut ticks = interval_at(first, period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let new = read_state(&root, &config);
+        write.send_if_modified(|state| {
+            let changed = **state != new;
+            if changed {
+                log_pools(Some(state), &new);
+                *state = Arc::new(new);
+            }
+            changed
+        });
+    }
+}
+
+/// One line for each pool that is new or changed: with HCAs what they are, without why there are none.
+pub(crate) fn log_pools(old: Option<&NodeState>, new: &NodeState) {
+    for (i, pool) in new.pools.iter().enumerate() {
+        if old.is_some_and(|old| old.pools.get(i) == Some(pool)) {
+            continue;
+        }
+        let resource = &pool.resource;
+        if pool.members.is_empty() {
+            let why: Vec<_> =
+                pool.left_out.iter().map(|out| format!("{}: {}", out.hca, out.reason)).collect();
+            tracing::warn!(%resource, why = why.join("; "), "no HCA stands behind the resource");
+        } else {
+            tracing::info!(%resource, slots = pool.slots, hcas = pool.ports_text(), "found HCAs");
+        }
+    }
+}
