@@ -1,4 +1,5 @@
 //! The device plugin protocol against a fake kubelet: what is served, and that the agent comes back by itself.
+#![allow(clippy::unwrap_used, reason = "what is not as it must be ends the test")]
 
 mod kubelet;
 
