@@ -121,19 +121,21 @@ fn read_netlink(tree: &Path, whole: &Archive) -> Result<Netlink> {
     let root = Root::from(whole.clone());
     let links = described.link.iter().map(|link| convert_link(link, &described.link, &root));
     let addresses = described.addr.iter().map(convert_address).collect::<Result<_>>()?;
-    let rdma =
-        |present| if present { Ok(()) } else { Errno::from_name("EPROTONOSUPPORT").map_or(Ok(()), Err) };
-    let has_rdma = || rdma(described.rdma_sys.is_object());
+    let present = described.rdma_sys.is_object();
     let mode = described.rdma_sys["netns_mode"] == "shared";
     Ok(Netlink {
-        rdma_system: Dump(Some(has_rdma().map(|()| RdmaSystem { netns_mode: mode.into() }))),
-        rdma_devices: Dump(Some(
-            has_rdma().map(|()| described.rdma_dev.iter().map(convert_device).collect()),
-        )),
-        rdma_ports: Dump(Some(has_rdma().map(|()| described.rdma_port.iter().map(convert_port).collect()))),
+        rdma_system: rdma_answer(present, RdmaSystem { netns_mode: mode.into() })?,
+        rdma_devices: rdma_answer(present, described.rdma_dev.iter().map(convert_device).collect())?,
+        rdma_ports: rdma_answer(present, described.rdma_port.iter().map(convert_port).collect())?,
         links: Dump(Some(Ok(links.collect::<Result<_>>()?))),
         addresses: Dump(Some(Ok(addresses))),
     })
+}
+
+/// A kernel without RDMA refuses the socket.
+fn rdma_answer<T>(present: bool, value: T) -> Result<Dump<T>> {
+    let refusal = Errno::from_name("EPROTONOSUPPORT").context("EPROTONOSUPPORT has no number")?;
+    Ok(Dump(Some(if present { Ok(value) } else { Err(refusal) })))
 }
 
 fn convert_device(device: &DescribedDevice) -> RdmaDevice {

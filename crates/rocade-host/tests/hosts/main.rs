@@ -1,0 +1,234 @@
+//! Every recorded host in fixtures/hosts against what a right inventory says of it (KIND.expect.json), key by key and
+//! by value. A new machine is two files there and nothing here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rocade_core::usable::judge;
+use rocade_core::{Hca, Host, LinkLayer, NetnsMode, Parent, Port, Transport, Usable};
+use rocade_host::{Archive, Root, read_host, record};
+use serde_json::{Value, json};
+
+mod terms;
+use terms::{addresses, as_wanted_order, char_device, means, node_number, number_of, v2_by_address};
+
+/// Fewer would mean that files were lost.
+const FEWEST: usize = 34;
+
+/// What stands for a key of an expectation: our answer in its terms, or that the inventory does not say it yet.
+enum Ours<T: ?Sized> {
+    Answer(fn(&T, &Value) -> Value),
+    NotYet,
+}
+use Ours::{Answer, NotYet};
+
+const HOST_KEYS: &[(&str, Ours<Host>)] = &[
+    ("host", Answer(|_, want| want.clone())),
+    ("rdma_core", Answer(|host, _| json!(host.rdma_core))),
+    (
+        "netns_mode",
+        Answer(|host, _| match host.netns_mode {
+            Some(NetnsMode::Shared) => json!("shared"),
+            Some(NetnsMode::Exclusive) => json!("exclusive"),
+            None => Value::Null,
+        }),
+    ),
+    ("kernel", Answer(|host, _| json!(host.kernel))),
+    // Compared one by one, below.
+    ("hcas", Answer(|_, want| want.clone())),
+    ("hca_count", Answer(|host, _| json!(host.hcas.len()))),
+    ("port_count", Answer(|host, _| json!(host.hcas.iter().map(|hca| hca.ports.len()).sum::<usize>()))),
+    ("selectable", Answer(|host, want| as_wanted_order(selectable(host), want))),
+    ("vanished", Answer(|host, _| json!(vanished(host)))),
+    ("addresses", Answer(|host, want| addresses(host, want, true))),
+    ("foreign_addresses", Answer(|host, want| addresses(host, want, false))),
+    ("ofed", NotYet),
+    ("ofed_from_modules", NotYet),
+    ("memlock", NotYet),
+    ("nvidia", NotYet),
+    ("nvidia_peermem", NotYet),
+    ("representors", NotYet),
+    ("orphan_uverbs", NotYet),
+    ("default_route_dev", NotYet),
+    ("findings", NotYet),
+    ("findings_complete", NotYet),
+    ("pod", NotYet),
+];
+
+const HCA_KEYS: &[(&str, Ours<Hca>)] = &[
+    ("name", Answer(|hca, _| json!(hca.name))),
+    ("pci", Answer(|hca, _| json!(hca.pci_address))),
+    (
+        "parent",
+        Answer(|hca, _| match hca.parent {
+            Parent::Pci => json!("pci"),
+            Parent::Auxiliary => json!("aux"),
+            Parent::None => json!("virtual"),
+            Parent::Virtio | Parent::Vmbus | Parent::Other => json!("other"),
+        }),
+    ),
+    ("pci_id", Answer(|hca, _| json!(hca.pci_id))),
+    ("driver", Answer(|hca, _| json!(hca.driver))),
+    (
+        "numa",
+        // -1 and null both mean that it is not known.
+        Answer(|hca, want| match hca.numa_node {
+            None if *want == json!(-1) => json!(-1),
+            node => json!(node),
+        }),
+    ),
+    ("is_vf", Answer(|hca, _| json!(hca.physical_function.is_some()))),
+    ("pf", Answer(|hca, _| json!(hca.physical_function))),
+    ("hca_type", Answer(|hca, _| json!(hca.hca_type))),
+    ("board_id", Answer(|hca, _| json!(hca.board_id))),
+    ("fw_ver", Answer(|hca, _| json!(hca.fw_version))),
+    ("node_guid", Answer(|hca, _| json!(hca.node_guid))),
+    ("node_type", Answer(|hca, _| json!(hca.node_type))),
+    ("uverbs", Answer(|hca, _| hca.uverbs.as_ref().map_or(Value::Null, char_device))),
+    (
+        "pcie",
+        Answer(|hca, _| match &hca.pcie {
+            Some(link) => json!([link.speed, link.width, link.max_speed, link.max_width]),
+            None => Value::Null,
+        }),
+    ),
+    // Compared one by one, below.
+    ("ports", Answer(|_, want| want.clone())),
+    ("planes", NotYet),
+];
+
+const PORT_KEYS: &[(&str, Ours<Port>)] = &[
+    ("port", Answer(|port, _| json!(port.port))),
+    (
+        "link_layer",
+        Answer(|port, _| match port.link_layer {
+            LinkLayer::InfiniBand => json!("InfiniBand"),
+            LinkLayer::Ethernet => json!("Ethernet"),
+            LinkLayer::Unknown => json!("Unknown"),
+        }),
+    ),
+    (
+        "transport",
+        Answer(|port, _| match port.transport {
+            Transport::Infiniband => json!("ib"),
+            other => json!(other),
+        }),
+    ),
+    ("state", Answer(|port, _| number_of(port.state.as_deref(), terms::STATES))),
+    ("phys_state", Answer(|port, _| number_of(port.phys_state.as_deref(), terms::PHYS_STATES))),
+    ("rate_gbps", Answer(|port, _| json!(port.rate_gbps))),
+    ("width", NotYet),
+    ("speed", NotYet),
+    ("lid", Answer(|port, _| json!(port.lid))),
+    ("sm_lid", Answer(|port, _| json!(port.sm_lid))),
+    ("netdev", Answer(|port, _| json!(port.netdev))),
+    ("nl_netdev", Answer(|port, _| json!(port.netlink_netdev))),
+    ("netdev_mtu", Answer(|port, _| json!(port.netdev_mtu))),
+    ("umad", Answer(|port, _| node_number(port.umad.as_ref(), "umad"))),
+    ("issm", Answer(|port, _| node_number(port.issm.as_ref(), "issm"))),
+    ("gid_table", Answer(|port, _| json!(port.gid_table_len))),
+    (
+        "gids_set",
+        // Those that carry an address: on iWARP an entry is a MAC.
+        Answer(|port, _| match port.transport {
+            Transport::Iwarp => json!(0),
+            _ => json!(port.gids.len()),
+        }),
+    ),
+    ("roce_v2", Answer(|port, _| json!(v2_by_address(port)))),
+    ("selectable", Answer(|port, _| json!(port.usable))),
+    ("why", Answer(|port, want| if means(&port.reason, want) { want.clone() } else { json!(port.reason) })),
+];
+
+#[test]
+fn every_recorded_host_is_read_as_expected() {
+    let hosts = recorded_hosts();
+    assert!(hosts.len() >= FEWEST, "only {} recorded hosts, there were {FEWEST}", hosts.len());
+    let mut wrong = Vec::new();
+    for file in &hosts {
+        let kind = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let want: Value =
+            serde_json::from_slice(&fs::read(file.with_extension("expect.json")).unwrap()).unwrap();
+        assert_eq!(want["host"], kind.as_str());
+        compare_host(&kind, &read(&Root::open(file).unwrap()), &want, &mut wrong);
+    }
+    assert!(wrong.is_empty(), "{} facts differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_recording_of_a_recording_is_the_same() {
+    for file in recorded_hosts() {
+        let text = fs::read(&file).unwrap();
+        let again = record(&Root::recorded(&file, &text).unwrap()).print();
+        assert!(again.as_bytes() == text, "{} changes when recorded again", file.display());
+    }
+}
+
+#[test]
+fn the_recording_of_this_machine_gives_the_same_inventory() {
+    let live = Root::live("/").unwrap();
+    let recorded = Archive::parse(record(&live).print().as_bytes()).unwrap();
+    assert_eq!(read_host(&Root::from(recorded)), read_host(&live));
+}
+
+fn recorded_hosts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut hosts: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|e| e == "host")).collect();
+    hosts.sort();
+    hosts
+}
+
+fn read(root: &Root) -> Host {
+    let mut host = read_host(root);
+    judge(&mut host);
+    host
+}
+
+fn compare_host(kind: &str, host: &Host, want: &Value, wrong: &mut Vec<String>) {
+    compare(kind, HOST_KEYS, host, want, wrong);
+    for want in want["hcas"].as_array().unwrap() {
+        let name = want["name"].as_str().unwrap();
+        let Some(hca) = host.hca(name) else {
+            wrong.push(format!("{kind} {name}: not found"));
+            continue;
+        };
+        compare(&format!("{kind} {name}"), HCA_KEYS, hca, want, wrong);
+        for want in want["ports"].as_array().unwrap() {
+            let number = &want["port"];
+            let subject = format!("{kind} {name}/{number}");
+            match hca.ports.iter().find(|port| json!(port.port) == *number) {
+                Some(port) => compare(&subject, PORT_KEYS, port, want, wrong),
+                None => wrong.push(format!("{subject}: not found")),
+            }
+        }
+    }
+}
+
+/// Each key that is wanted must stand in the table.
+fn compare<T>(subject: &str, table: &[(&str, Ours<T>)], ours: &T, want: &Value, wrong: &mut Vec<String>) {
+    for (key, want) in want.as_object().unwrap() {
+        match table.iter().find(|(known, _)| known == key) {
+            None => wrong.push(format!("{subject}: key {key} is not in the table")),
+            Some((_, NotYet)) => {}
+            Some((_, Answer(answer))) => {
+                let got = answer(ours, want);
+                if got != *want {
+                    wrong.push(format!("{subject} {key}: {got}, wanted {want}"));
+                }
+            }
+        }
+    }
+}
+
+fn selectable(host: &Host) -> Vec<String> {
+    let ports = host.hcas.iter().flat_map(|hca| hca.ports.iter().map(move |port| (hca, port)));
+    let usable = ports.filter(|(_, port)| port.usable != Usable::No);
+    usable.map(|(hca, port)| format!("{}/{}", hca.name, port.port)).collect()
+}
+
+fn vanished(host: &Host) -> Vec<&str> {
+    let gone = host.unknown.keys().filter_map(|key| key.strip_prefix("hcas."));
+    gone.filter(|key| !key.starts_with("ports.")).collect()
+}
