@@ -145,12 +145,21 @@ impl Cluster {
     /// # Errors
     /// One is not within `limit`, or the API server does not answer.
     pub fn wait_nodes_ready(&self, limit: Duration) -> Result<()> {
-        let nodes = plan::NODES.map(|node| format!("node/{node}"));
-        let timeout = format!("--timeout={}s", limit.as_secs());
-        for condition in ["--for=create", "--for=condition=Ready"] {
-            command::run(self.kubectl_command().args(["wait", condition, &timeout]).args(&nodes))?;
+        let path = r#"-o=jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}"#;
+        let begun = Instant::now();
+        loop {
+            let said = self.kubectl(&["get", "nodes", path])?;
+            let ready =
+                String::from_utf8_lossy(&said.stdout).split_whitespace().filter(|it| *it == "True").count();
+            if ready == plan::NODES.len() {
+                return Ok(());
+            }
+            if begun.elapsed() > limit {
+                let why = String::from_utf8_lossy(&said.stderr).into_owned();
+                bail!("{ready} of {} nodes were Ready after {} s {why}", plan::NODES.len(), limit.as_secs());
+            }
+            std::thread::sleep(Duration::from_secs(1));
         }
-        Ok(())
     }
 
     /// Gives a docker-archive to every node's containerd, all at once.

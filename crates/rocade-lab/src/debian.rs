@@ -47,12 +47,19 @@ impl Suite {
         Ok(suite)
     }
 
-    /// The version of `package` that the suite offers.
+    /// `PACKAGE=VERSION` of each of `packages` as the suite offers them, in their order.
     ///
     /// # Errors
-    /// It offers none.
-    pub fn version(&self, package: &str) -> Result<String> {
-        self.field(package, "Version")?.with_context(|| format!("{} has no package {package}", self.name))
+    /// It lacks one of them.
+    pub fn versions(&self, packages: &[&str]) -> Result<Vec<String>> {
+        let shown = self.show(packages)?;
+        let version = |package: &&str| {
+            let stanza = shown.split("\n\n").find(|stanza| field(stanza, "Package") == Some(*package));
+            let version = stanza.and_then(|stanza| field(stanza, "Version"));
+            let version = version.with_context(|| format!("{} has no package {package}", self.name))?;
+            Ok(format!("{package}={version}"))
+        };
+        packages.iter().map(version).collect()
     }
 
     /// The direct dependencies of `package`, first alternative each, without version conditions.
@@ -60,8 +67,7 @@ impl Suite {
     /// # Errors
     /// The suite offers no such package.
     pub fn depends(&self, package: &str) -> Result<Vec<String>> {
-        self.version(package)?;
-        Ok(parse_depends(&self.field(package, "Depends")?.unwrap_or_default()))
+        Ok(parse_depends(field(&self.show(&[package])?, "Depends").unwrap_or_default()))
     }
 
     /// The one-line source entry, for tools that make a root file system.
@@ -72,11 +78,8 @@ impl Suite {
         Ok(mirror::read()?.source(&self.name))
     }
 
-    fn field(&self, package: &str, field: &str) -> Result<Option<String>> {
-        let mut show = self.apt("apt-cache");
-        let text = command::run_text(show.args(["show", "--no-all-versions", package]))?;
-        let prefix = format!("{field}: ");
-        Ok(text.lines().find_map(|line| line.strip_prefix(&prefix)).map(str::to_string))
+    fn show(&self, packages: &[&str]) -> Result<String> {
+        command::run_text(self.apt("apt-cache").args(["show", "--no-all-versions"]).args(packages))
     }
 
     fn fetch_lists(&self) -> Result<()> {
@@ -117,15 +120,12 @@ impl Suite {
 /// # Errors
 /// The suite lacks one of them, or it cannot be fetched or unpacked.
 pub fn unpack(cache: &Cache, suite: &str, packages: &[&str]) -> Result<PathBuf> {
-    let Some(first) = packages.first() else { bail!("nothing to unpack from {suite}") };
     let suite = Suite::open(cache, suite)?;
-    let mut names = Vec::new();
-    for package in packages {
-        names.push(format!("{package}={}", suite.version(package)?));
-    }
+    let names = suite.versions(packages)?;
+    let Some(first) = names.first() else { bail!("nothing to unpack from {}", suite.name) };
     let others =
         if names.len() > 1 { format!("+{}", cache::digest(&names.join("\n"))?) } else { String::new() };
-    let key = format!("debian/{}/{first}_{}{others}", suite.name, suite.version(first)?);
+    let key = format!("debian/{}/{}{others}", suite.name, first.replace('=', "_"));
     cache.entry(&key, |place| {
         let debs = tempfile::tempdir()?;
         let mut download = suite.apt("apt-get");
@@ -140,6 +140,11 @@ pub fn unpack(cache: &Cache, suite: &str, packages: &[&str]) -> Result<PathBuf> 
 /// Whether `path` (relative) is below `root`, where packages may have put it in /usr or not.
 pub fn find_below(root: &Path, path: &str) -> Option<PathBuf> {
     ["", "usr"].iter().map(|prefix| root.join(prefix).join(path)).find(|place| place.exists())
+}
+
+/// A field of the first stanza that has it.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 fn parse_depends(text: &str) -> Vec<String> {

@@ -40,10 +40,7 @@ const PRELOAD: &str = include_str!("disk/preload-images.sh");
 /// mmdebstrap failed.
 pub fn root(cache: &Cache) -> Result<PathBuf> {
     let suite = Suite::open(cache, SUITE)?;
-    let mut versions = Vec::new();
-    for package in PACKAGES {
-        versions.push(format!("{package}={}", suite.version(package)?));
-    }
+    let versions = suite.versions(&PACKAGES)?;
     let key = format!("root/{SUITE}_{}", cache::digest(&versions.join("\n"))?);
     cache.entry(&key, |place| {
         let mut sources = tempfile::NamedTempFile::new()?;
@@ -95,9 +92,7 @@ fn stage(root: &Path, kubelet: &Path, kernel: &Kernel, tree: &Path) -> Result<()
     command::run(Command::new("cp").arg("-a").arg(kernel.modules.join("usr")).arg(tree))?;
     fs::create_dir_all(tree.join("usr/local/bin"))?;
     fs::copy(kubelet, tree.join("usr/local/bin/kubelet"))?;
-    // For /lab/* of the seed, and for hosts that a link was made into.
-    fs::create_dir_all(tree.join("lab"))?;
-    Ok(())
+    image::link_busybox(&tree.join("usr/bin"), &tree.join("usr/sbin"))
 }
 
 /// Lets the tree's own containerd take the images, so that no node spends time on it.

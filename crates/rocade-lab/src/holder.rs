@@ -146,6 +146,23 @@ pub fn end_ours() {
     }
 }
 
+/// Removes run folders of labs that ended without doing so themselves.
+///
+/// # Errors
+/// One cannot be removed.
+pub fn sweep(cache: &Cache) -> Result<()> {
+    let Ok(runs) = fs::read_dir(cache.folder().join("run")) else { return Ok(()) };
+    for run in runs.flatten().map(|run| run.path()) {
+        let of_living =
+            run.file_name().and_then(|name| name.to_str()?.split('-').next()?.parse::<u32>().ok());
+        let starting = of_living.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
+        if !starting && is_free(&run) {
+            cache::remove(&run)?;
+        }
+    }
+    Ok(())
+}
+
 fn spawn(folder: &Path, lock: File, setup: &str) -> Result<Holder> {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new("unshare");
@@ -188,20 +205,6 @@ fn init_of(unshare: u32) -> Result<i32> {
     let children = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     let first = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
     first.with_context(|| format!("{path} names no process"))
-}
-
-/// Removes run folders of labs that ended without doing so themselves.
-fn sweep(cache: &Cache) -> Result<()> {
-    let Ok(runs) = fs::read_dir(cache.folder().join("run")) else { return Ok(()) };
-    for run in runs.flatten().map(|run| run.path()) {
-        let of_living =
-            run.file_name().and_then(|name| name.to_str()?.split('-').next()?.parse::<u32>().ok());
-        let starting = of_living.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists());
-        if !starting && is_free(&run) {
-            cache::remove(&run)?;
-        }
-    }
-    Ok(())
 }
 
 fn lock_path(folder: &Path) -> PathBuf {

@@ -112,6 +112,20 @@ pub fn write_pause(cache: &Cache, place: &Path) -> Result<()> {
     Image { name: PAUSE, layers: vec![base_layer(cache)?], entrypoint }.write(place)
 }
 
+/// Links busybox's tools into the folder where it lies, except those that this folder or `other` has already.
+///
+/// # Errors
+/// The folder has no busybox, or a link cannot be made.
+pub fn link_busybox(folder: &Path, other: &Path) -> Result<()> {
+    for tool in command::run_text(Command::new(folder.join("busybox")).arg("--list"))?.lines() {
+        let place = folder.join(tool);
+        if place.symlink_metadata().is_err() && other.join(tool).symlink_metadata().is_err() {
+            symlink("busybox", place)?;
+        }
+    }
+    Ok(())
+}
+
 fn stage_base(root: &Path, tree: &Path) -> Result<()> {
     for folder in
         ["dev", "etc/libibverbs.d", "proc", "sys", "tmp", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64"]
@@ -139,7 +153,7 @@ fn stage_base(root: &Path, tree: &Path) -> Result<()> {
         fs::copy(root.join(&file), &to)
             .with_context(|| format!("copy {} from the node's root", file.display()))?;
     }
-    link_busybox(tree)
+    link_busybox(&tree.join("usr/bin"), &tree.join("usr/sbin"))
 }
 
 /// What the dynamic loader of `root` would load for `file`, relative to `root`.
@@ -149,17 +163,6 @@ fn needed_libraries(root: &Path, file: &Path) -> Result<Vec<PathBuf>> {
     let text = command::run_text(loader.arg("--library-path").arg(&libraries).arg("--list").arg(file))?;
     let paths = text.lines().filter_map(|line| line.split_once("=> ")?.1.split(" (").next());
     Ok(paths.filter_map(|path| Path::new(path).strip_prefix(root).ok().map(Path::to_path_buf)).collect())
-}
-
-fn link_busybox(tree: &Path) -> Result<()> {
-    let busybox = tree.join("usr/bin/busybox");
-    for applet in command::run_text(Command::new(&busybox).arg("--list"))?.lines() {
-        let place = tree.join("usr/bin").join(applet);
-        if !place.exists() {
-            symlink("busybox", place)?;
-        }
-    }
-    Ok(())
 }
 
 fn sha256(file: &Path) -> Result<String> {

@@ -22,7 +22,7 @@ const INIT: &str = include_str!("kernel/initramfs-init.sh");
 const BOOT_MODULES: [&str; 3] = ["virtio_blk", "virtio_net", "ext4"];
 
 /// There for `modprobe` in a node.
-const NODE_MODULES: [&str; 19] = [
+const NODE_MODULES: [&str; 23] = [
     "virtio_console",
     "virtio_rng",
     "overlay",
@@ -38,6 +38,10 @@ const NODE_MODULES: [&str; 19] = [
     "bonding",
     "dummy",
     "vrf",
+    "sch_ingress",
+    "cls_flower",
+    "act_pedit",
+    "act_skbedit",
     "sch_netem",
     "nf_tables",
     "nft_compat",
@@ -68,7 +72,7 @@ pub fn newest(cache: &Cache) -> Result<Kernel> {
     let unpacked = debian::unpack(cache, SUITE, &names)?;
     let busybox = debian::unpack(cache, "trixie", &["busybox-static"])?;
     let recipe = cache::digest(&format!("{INIT}{BOOT_MODULES:?}{NODE_MODULES:?}"))?;
-    let key = format!("kernel/{}_{recipe}", suite.version(META_PACKAGE)?);
+    let key = format!("kernel/{}_{recipe}", suite.versions(&[META_PACKAGE])?.concat());
     let place = cache.entry(&key, |place| prepare(&unpacked, &busybox, place))?;
     Ok(Kernel {
         release: fs::read_to_string(place.join("release"))?,

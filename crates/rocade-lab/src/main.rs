@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use rocade_lab::cache::Cache;
 use rocade_lab::cluster::{Cluster, Options};
 use rocade_lab::steps::Steps;
-use rocade_lab::{image, interrupt, product};
+use rocade_lab::{demo, holder, interrupt, preflight, product, record};
 
 #[derive(Parser)]
 #[command(about = "rocade's bench: two soft-RoCE nodes with a real Kubernetes (development only)")]
@@ -39,6 +39,19 @@ enum Lab {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Make a recorded host of a described one: sys, proc and dev as plain files and fixture-* beside them
+    Record {
+        /// Directory that holds them
+        tree: PathBuf,
+        /// File to write
+        file: PathBuf,
+    },
+    /// Show the chain step by step, from recorded hosts to Pods that talk RDMA
+    Demo {
+        /// Leave the cluster running
+        #[arg(long)]
+        keep: bool,
+    },
     /// kubectl on the running cluster
     #[command(disable_help_flag = true)]
     Kubectl {
@@ -50,7 +63,8 @@ enum Lab {
 
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("rocade-lab: {error:#}");
             ExitCode::from(2)
@@ -58,37 +72,43 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Lab) -> Result<()> {
+/// False when the demo had a row that failed.
+fn run(command: Lab) -> Result<bool> {
     interrupt::install()?;
     let cache = Cache::open(Steps::new())?;
     match command {
+        Lab::Demo { keep } => return demo::run_demo(&cache, keep),
         Lab::Up { rocade } => up(&cache, rocade),
         Lab::Down => down(&cache),
+        Lab::Record { tree, file } => record::record_tree(&tree, &file),
         Lab::Status => status(&running(&cache)?),
         Lab::Sh { node, command } => sh(&running(&cache)?, &node, &command),
         Lab::Kubectl { arguments } => replace(running(&cache)?.kubectl_command().args(arguments)),
     }
+    .map(|()| true)
 }
 
 fn up(cache: &Cache, rocade: Option<PathBuf>) -> Result<()> {
     if Cluster::attach(cache).is_some() {
         bail!("a lab is up already: use it, or end it with `rocade-lab down`");
     }
+    preflight::require(cache)?;
     let rocade = rocade.map_or_else(|| product::build(cache.steps()), Ok)?;
     let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()) })?;
-    let archive = tempfile::NamedTempFile::new()?;
-    cache.steps().run(&format!("giving {} to the nodes", image::ROCADE), || {
-        image::write_rocade(cache, &rocade, archive.path())?;
-        cluster.import_image(archive.path())
-    })?;
+    product::give(cache, &cluster, &rocade)?;
     cluster.detach()?;
     cache.steps().note("the lab is up: rocade-lab status, sh NODE, kubectl …; rocade-lab down ends it");
     Ok(())
 }
 
 fn down(cache: &Cache) -> Result<()> {
-    let cluster = running(cache)?;
-    cache.steps().run("taking the lab down", || cluster.stop())
+    if let Some(cluster) = Cluster::attach(cache) {
+        cache.steps().run("taking the lab down", || cluster.stop())?;
+    } else {
+        cache.steps().note("no lab is up");
+    }
+    // What labs that were killed left behind: files only, their processes ended with them.
+    holder::sweep(cache)
 }
 
 fn status(cluster: &Cluster) -> Result<()> {

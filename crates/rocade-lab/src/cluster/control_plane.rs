@@ -94,7 +94,7 @@ pub(super) fn start_api(
     ]);
     let (certificate, key) = (secrets.certificate.display(), secrets.key.display());
     api.arg(format!("--tls-cert-file={certificate}")).arg(format!("--tls-private-key-file={key}"));
-    api.arg(format!("--service-account-key-file={key}"))
+    api.arg(format!("--service-account-key-file={certificate}"))
         .arg(format!("--service-account-signing-key-file={key}"));
     api.arg(format!("--token-auth-file={}", holder.folder().join("tokens.csv").display()));
     let started = [("etcd", etcd), ("kube-apiserver", api)];
