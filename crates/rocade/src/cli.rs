@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::Outcome;
+use crate::{agent, inventory, pingpong, snapshot};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -14,17 +15,34 @@ pub(crate) struct Cli {
 
 /// What can be asked of rocade.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {}
+pub(crate) enum Command {
+    /// Show what RDMA this host has, and what keeps a port from being used
+    Inventory(inventory::Args),
+    /// Record this host into a file that every reading command takes with --from
+    Snapshot(snapshot::Args),
+    /// Offer this node's HCAs to the kubelet, as the k8s-rdma-shared-dev-plugin's configuration says
+    Agent(agent::Args),
+    /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
+    Pingpong(pingpong::Args),
+}
 
 impl Command {
     /// Runs the command to its end.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
-        match self {}
+        match self {
+            Command::Inventory(args) => inventory::run(&args),
+            Command::Snapshot(args) => snapshot::run(&args),
+            Command::Agent(args) => agent::run(&args),
+            Command::Pingpong(args) => pingpong::run(&args),
+        }
     }
 
     /// The log level where RUST_LOG says nothing: services tell their rare changes, commands only what is odd.
     pub(crate) fn log_level(&self) -> &'static str {
-        "warn"
+        match self {
+            Command::Inventory(_) | Command::Snapshot(_) | Command::Pingpong(_) => "warn",
+            Command::Agent(_) => "info",
+        }
     }
 }
 

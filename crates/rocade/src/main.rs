@@ -3,8 +3,14 @@
 
 #![forbid(unsafe_code)]
 
+mod agent;
 mod cli;
+mod columns;
+mod inventory;
 mod outcome;
+mod pingpong;
+mod snapshot;
+mod source;
 
 use std::process::ExitCode;
 
