@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod chain;
 pub mod cluster;
 pub mod command;
 pub mod debian;
+pub mod demo;
 pub mod disk;
 pub mod holder;
 pub mod host_packages;
@@ -13,6 +15,9 @@ pub mod image;
 pub mod interrupt;
 pub mod kernel;
 pub mod kubernetes;
+pub mod native;
 pub mod preflight;
 pub mod product;
+pub mod record;
 pub mod steps;
+pub mod traces;

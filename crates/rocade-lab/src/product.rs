@@ -1,12 +1,14 @@
-//! The product's own binary, built by cargo in the profile that this program was built in.
+//! The product's own binary, built by cargo in the profile that this program was built in, and given to nodes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::command;
+use crate::cache::Cache;
+use crate::cluster::Cluster;
 use crate::steps::Steps;
+use crate::{command, image};
 
 /// Builds `rocade` where it is out of date and gives its path.
 ///
@@ -21,6 +23,18 @@ pub fn build(steps: Steps) -> Result<PathBuf> {
         }
         let said = command::run_text(cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")))?;
         parse_executable(&said).context("cargo named no executable of rocade")
+    })
+}
+
+/// Packs [`image::ROCADE`] around `rocade` and gives it to every node.
+///
+/// # Errors
+/// Packing failed, or a node does not take it.
+pub fn give(cache: &Cache, cluster: &Cluster, rocade: &Path) -> Result<()> {
+    cache.steps().run(&format!("giving {} to the nodes", image::ROCADE), || {
+        let archive = tempfile::NamedTempFile::new()?;
+        image::write_rocade(cache, rocade, archive.path())?;
+        cluster.import_image(archive.path())
     })
 }
 
