@@ -98,3 +98,6 @@ pub struct Address {
     /// Length of its prefix, bits.
     pub prefix: u8,
 }
+
+#[cfg(test)]
+mod tests;

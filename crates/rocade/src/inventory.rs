@@ -21,6 +21,9 @@ pub(crate) struct Args {
 /// Reads, judges and prints. A host without RDMA is an answer, not a failure.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let host = args.source.read()?;
+    for (hca, why) in unread_hcas(&host) {
+        eprintln!("rocade: {hca} is listed, but cannot be read: {why}");
+    }
     if host.hcas.is_empty() {
         eprintln!("rocade: no RDMA device: {}", why_none(&host));
     }
@@ -32,9 +35,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
+/// HCAs that the kernel lists and that are gone, or of which a recording holds nothing.
+fn unread_hcas(host: &Host) -> impl Iterator<Item = (&str, &str)> {
+    let named =
+        host.unknown.iter().filter_map(|(field, why)| Some((field.strip_prefix("hcas.")?, why.as_str())));
+    named.filter(|(name, _)| !name.starts_with("ports."))
+}
+
 fn why_none(host: &Host) -> String {
     if let Some(why) = host.unknown.get("hcas") {
         return format!("/sys/class/infiniband cannot be listed ({why})");
+    }
+    if unread_hcas(host).next().is_some() {
+        return "none that is listed can be read".into();
     }
     let reason = match host.rdma_core {
         Some(false) => "the kernel's RDMA core is not loaded (module ib_core)",

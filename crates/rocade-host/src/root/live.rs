@@ -1,8 +1,6 @@
 //! The live filling: system calls below a directory, and netlink sockets. Holds no state of the host.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -31,9 +29,15 @@ impl Live {
     pub(super) fn read(&self, path: &Path) -> Answer<Vec<u8>> {
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let mut content = Vec::new();
-        match File::from(fd).read_to_end(&mut content) {
-            Ok(_) => Ok(content),
-            Err(error) => Err(Raw::from_io_error(&error).map_or(Refusal::Garbled, refused)),
+        // A page holds any sysfs attribute. The standard library would also ask each time how long the file is.
+        let mut page = [0; 4096];
+        loop {
+            match rustix::io::read(&fd, &mut page) {
+                Ok(0) => return Ok(content),
+                Ok(length) => content.extend_from_slice(&page[..length]),
+                Err(Raw::INTR) => {}
+                Err(errno) => return Err(refused(errno)),
+            }
         }
     }
 

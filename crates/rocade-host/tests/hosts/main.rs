@@ -1,9 +1,12 @@
 //! Every recorded host in fixtures/hosts against what a right inventory says of it (KIND.expect.json), key by key and
 //! by value. A new machine is two files there and nothing here.
 
+#![allow(clippy::unwrap_used, reason = "what is missing here fails the test")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use rocade_core::usable::judge;
 use rocade_core::{Hca, Host, LinkLayer, NetnsMode, Parent, Port, Transport, Usable};
 use rocade_host::{Archive, Root, read_host, record};
@@ -169,6 +172,38 @@ fn the_recording_of_this_machine_gives_the_same_inventory() {
     let live = Root::live("/").unwrap();
     let recorded = Archive::parse(record(&live).print().as_bytes()).unwrap();
     assert_eq!(read_host(&Root::from(recorded)), read_host(&live));
+}
+
+#[test]
+fn the_example_of_the_format_is_of_the_format() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/snapshot-format.md");
+    let example = fs::read_to_string(page).unwrap().split("```").nth(1).unwrap().trim_start().to_owned();
+    assert_eq!(Archive::parse(example.as_bytes()).unwrap().print(), example);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A changed recording is refused, or read and judged.
+    #[test]
+    fn no_change_to_a_recording_makes_reading_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), "[ -~]{0,12}"), 1..6),
+        kind in prop::sample::select(vec!["hot-unplug-race", "irdma-e810", "mlx4-dual-ib-eth", "erdma-alibaba"]),
+    ) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+        let text = fs::read_to_string(folder.join(kind).with_extension("host")).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for (at, garbage) in changes {
+            // The value of an entry, so that most changes reach the readers and not only the parser.
+            let line = at.get(&lines).clone();
+            let kept: Vec<&str> = line.splitn(4, ' ').take(3).collect();
+            lines[at.index(text.lines().count())] = format!("{} {garbage}", kept.join(" "));
+        }
+        if let Ok(root) = Root::recorded(kind, (lines.join("\n") + "\n").as_bytes()) {
+            let host = read(&root);
+            prop_assert!(host.hcas.len() <= 4);
+        }
+    }
 }
 
 fn recorded_hosts() -> Vec<PathBuf> {

@@ -1,0 +1,138 @@
+//! The reading commands as a user runs them: streams, exit codes, and what is said of a file that is no recording.
+
+#![allow(clippy::unwrap_used, reason = "what is missing here fails the test")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn rocade(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rocade")).args(arguments).output().unwrap()
+}
+
+fn fixture(kind: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+    folder.join(kind).with_extension("host").to_str().unwrap().to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn scratch(name: &str, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(name);
+    std::fs::write(&file, content).unwrap();
+    (dir, file)
+}
+
+#[test]
+fn the_table_names_bond_index_and_devices_of_each_port() {
+    let output = rocade(&["inventory", "--from", &fixture("seed-4hca-bond")]);
+    let table = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    assert!(table.starts_with("4 HCAs, 4 ports, 4 usable"), "{table}");
+    let row: Vec<&str> =
+        table.lines().find(|l| l.starts_with("mlx5_0/1")).unwrap().split_whitespace().collect();
+    assert_eq!(
+        row,
+        [
+            "mlx5_0/1",
+            "0000:4d:00.0",
+            "roce",
+            "ACTIVE",
+            "400G",
+            "ens18np0",
+            "10.8.10.4→3",
+            "uverbs0",
+            "umad0",
+            "yes"
+        ]
+    );
+    assert!(table.contains("bond0 (netlink:") && table.contains("ens67f0np0)"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+}
+
+#[test]
+fn json_goes_to_stdout_alone() {
+    let output = rocade(&["inventory", "-o", "json", "--from", &fixture("no-rdma")]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!((json["schema_version"].as_u64(), json["hcas"].as_array().map(Vec::len)), (Some(1), Some(0)));
+    assert!(text(&output.stderr).contains("no RDMA device: the kernel's RDMA core is not loaded"));
+}
+
+#[test]
+fn a_host_with_modules_and_no_device_gives_another_reason() {
+    let output = rocade(&["inventory", "--from", &fixture("modules-no-devices")]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    assert!(text(&output.stderr).contains("the RDMA core is loaded, but no driver made a device here"));
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_named_with_its_line() {
+    let cut = std::fs::read(fixture("no-rdma")).unwrap();
+    let cases: [(&[u8], &str, &str); 4] = [
+        (b"\x7fELF\x02\x01", ":1: not a recorded host", "a recorded host starts with it"),
+        (b"rocade-host 7\nend 1\n", ":1: not a recorded host", "needs a newer rocade"),
+        (&cut[..cut.len() - 9], "not a recorded host", "cut"),
+        (b"rocade-host 1\ndir /a\n what b\nend 3\n", ":3: not a recorded host", "text, lines, bytes, link"),
+    ];
+    for (content, place, wanted) in cases {
+        let (_dir, file) = scratch("a.host", content);
+        let output = rocade(&["inventory", "--from", file.to_str().unwrap()]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("a.host") && error.contains(place) && error.contains(wanted), "{error}");
+        assert!(error.contains("\nhint: "), "{error}");
+        assert_eq!(output.stdout, b"");
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_exit_code_2() {
+    let missing = rocade(&["inventory", "--from", "/nonexistent/a.host"]);
+    assert!(text(&missing.stderr).contains("cannot read /nonexistent/a.host: No such file"));
+    let unwritable = rocade(&["snapshot", "--from", &fixture("no-rdma"), "--out", "/nonexistent/b.host"]);
+    assert!(text(&unwritable.stderr).contains("cannot write /nonexistent/b.host: No such file"));
+    let form = rocade(&["inventory", "-o", "yaml"]);
+    assert!(text(&form.stderr).contains("[possible values: table, json]"));
+    for output in [missing, unwritable, form] {
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn a_snapshot_is_whole_and_says_that_it_is_unscrubbed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.host");
+    let from = fixture("pod-sriov-exclusive");
+    let output = rocade(&["snapshot", "--from", &from, "--out", file.to_str().unwrap()]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    assert!(text(&output.stderr).contains("addresses, GUIDs"));
+    assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(&from).unwrap());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(rocade(&["snapshot", "--from", &from, "--out", "-"]).stdout, std::fs::read(&from).unwrap());
+}
+
+#[test]
+fn a_live_snapshot_gives_the_live_inventory() {
+    let (_dir, file) = scratch("live.host", &rocade(&["snapshot", "--out", "-"]).stdout);
+    let recorded = rocade(&["inventory", "-o", "json", "--from", file.to_str().unwrap()]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", text(&recorded.stderr));
+    assert_eq!(text(&recorded.stdout), text(&rocade(&["inventory", "-o", "json"]).stdout));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rocade"))
+        .args(["snapshot", "--out", "-", "--from", &fixture("ib-sriov-40-devices")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
