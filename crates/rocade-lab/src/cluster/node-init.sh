@@ -18,8 +18,11 @@ $bb mount --make-rshared /
 $bb ln -sf /proc/self/fd /dev/fd
 $bb hostname "$NODE"
 echo 1 > /proc/sys/net/ipv4/ip_forward
-modprobe -a virtio_console overlay veth rdma_rxe ib_uverbs rdma_ucm
+modprobe -a overlay veth macvlan rdma_rxe ib_uverbs rdma_ucm sch_ingress cls_flower act_pedit act_skbedit
 ip -batch /lab/network
+tc -batch /lab/steering
+# A rail does not answer ARP for the addresses of Pods that rail-cni.sh gives it.
+for rail in $RAILS; do echo 3 > "/proc/sys/net/ipv4/conf/eth$rail/arp_ignore"; done
 for rail in $RAILS; do rdma link add "rxe$rail" type rxe netdev "eth$rail"; done
 keep dropbear -F -E -s -r /etc/dropbear/dropbear_ed25519_host_key >/dev/null 2>&1 &
 echo "lab: network is up at $($bb cut -d' ' -f1 /proc/uptime) s"

@@ -13,6 +13,7 @@ use crate::holder::Holder;
 use crate::kernel::Kernel;
 
 const INIT: &str = include_str!("node-init.sh");
+const RAIL_CNI: &str = include_str!("rail-cni.sh");
 const CONTAINERD: &str = include_str!("containerd.toml");
 
 /// What every node of a run gets.
@@ -40,6 +41,11 @@ impl Seed<'_> {
         put("lab/kubeconfig", &json(plan::kubeconfig(&self.secrets.token, "/lab/lab.crt")))?;
         put("lab/kubelet.json", &json(plan::kubelet_configuration()))?;
         put("etc/cni/net.d/10-pods.conflist", &json(plan::cni_pod_network(number)))?;
+        for rail in 1..=plan::RAILS.len() {
+            put(&format!("etc/cni/net.d/2{rail}-rail{rail}.conflist"), &json(plan::cni_rail(number, rail)))?;
+        }
+        put("usr/lib/cni/lab-rail", RAIL_CNI.as_bytes())?;
+        put("lab/steering", plan::render_node_steering(number).as_bytes())?;
         put("lab/lab.crt", &fs::read(&self.secrets.certificate)?)?;
         put("lab/lab.key", &fs::read(&self.secrets.key)?)?;
         put("root/.ssh/authorized_keys", &fs::read(self.secrets.login.with_extension("pub"))?)?;
@@ -110,7 +116,7 @@ fn render_hosts() -> String {
 
 /// Owned by root; folders that the disk has keep their mode, as only these files are named.
 fn pack(tree: &Path, place: &Path) -> Result<()> {
-    let script = "chmod -R go-w . && chmod 755 lab/init && chmod 600 root/.ssh/authorized_keys && \
+    let script = "chmod -R go-w . && chmod 755 lab/init usr/lib/cni/lab-rail && chmod 600 root/.ssh/authorized_keys && \
                   find . -type f -printf '%P\\n' | tar --owner=0 --group=0 -cf \"$1\" -T -";
     command::run(Command::new("sh").args(["-ec", script, "sh"]).arg(place).current_dir(tree)).map(drop)
 }

@@ -83,6 +83,32 @@ pub fn cni_pod_network(number: usize) -> Value {
     json!({"cniVersion": "1.0.0", "name": "pods", "plugins": plugins})
 }
 
+/// The CNI configuration of Pods' `ethRAIL` on node `number`: a macvlan child of the rail, as a
+/// NetworkAttachmentDefinition would have it, and the lab's own plugin that lets soft-RoCE serve it.
+pub fn cni_rail(number: usize, rail: usize) -> Value {
+    let (network, parent) = (RAILS[rail - 1], format!("eth{rail}"));
+    let range = json!({"subnet": format!("{network}.0/24"), "rangeStart": format!("{network}.{}", number * 64 + 1),
+        "rangeEnd": format!("{network}.{}", number * 64 + 62)});
+    let ipam = json!({"type": "host-local", "ranges": [[range]]});
+    let plugins = json!([
+        {"type": "macvlan", "master": parent, "mode": "bridge", "mtu": RAIL_MTU, "ipam": ipam},
+        {"type": "lab-rail", "rail": parent},
+    ]);
+    json!({"cniVersion": "1.0.0", "name": format!("rail{rail}"), "plugins": plugins})
+}
+
+/// `tc -batch` lines of a node: RoCE packets for any macvlan child of a rail go to the rail itself.
+pub fn render_node_steering(number: usize) -> String {
+    let rails = (1..=RAILS.len()).map(|rail| {
+        let mac = mac(number, rail);
+        format!(
+            "qdisc add dev eth{rail} clsact\nfilter add dev eth{rail} ingress protocol ip flower ip_proto udp \
+             dst_port 4791 action pedit ex munge eth dst set {mac} pipe action skbedit ptype host\n"
+        )
+    });
+    rails.collect()
+}
+
 /// Access of `system:masters` by a static token, for kubelets, controllers and kubectl.
 pub fn kubeconfig(token: &str, certificate: &str) -> Value {
     let server = format!("https://{LAB_ADDRESS}");
@@ -103,7 +129,7 @@ pub fn kubelet_configuration() -> Value {
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"}, "makeIPTablesUtilChains": false,
         "tlsCertFile": "/lab/lab.crt", "tlsPrivateKeyFile": "/lab/lab.key",
-        "nodeStatusUpdateFrequency": "5s", "resolvConf": ""})
+        "nodeStatusUpdateFrequency": "5s", "resolvConf": "", "clusterDNS": ["10.96.0.10"]})
 }
 
 #[cfg(test)]
@@ -120,6 +146,17 @@ mod tests {
                 assert!(seen.insert(at));
             }
         }
+    }
+
+    #[test]
+    fn no_pod_address_of_a_rail_is_a_nodes_or_another_nodes_pods() {
+        let range = |number| cni_rail(number, 1)["plugins"][0]["ipam"]["ranges"][0][0].clone();
+        let last =
+            |value: &Value| value.as_str().unwrap().rsplit('.').next().unwrap().parse::<usize>().unwrap();
+        let ends: Vec<_> = (1..=NODES.len())
+            .map(|it| (last(&range(it)["rangeStart"]), last(&range(it)["rangeEnd"])))
+            .collect();
+        assert!(ends[0].0 > NODES.len() && ends[0].1 < ends[1].0 && ends[1].1 < 254, "{ends:?}");
     }
 
     #[test]
