@@ -20,6 +20,7 @@ mod recorded;
 mod resources;
 
 pub use limits::limit_rows;
+pub use pingpong::unproven_rows;
 pub use recorded::recorded_rows;
 
 /// One step over a bench of type `C`.

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::cache::Cache;
 use crate::chain::{self, Binary, Chain, Row, Seen};
@@ -31,6 +31,9 @@ enum Verdict {
 pub fn run_demo(cache: &Cache, keep: bool) -> Result<bool> {
     let begun = Instant::now();
     preflight::require(cache)?;
+    if keep && Cluster::attach(cache).is_some() {
+        bail!("a lab is up already, so this one could not be kept: end it with `rocade-lab down`");
+    }
     host_packages::install(cache)?;
     let rocade = product::build(cache.steps())?;
     let mut lines = show_rows(&chain::recorded_rows(), &Binary::of(&rocade));
@@ -38,6 +41,7 @@ pub fn run_demo(cache: &Cache, keep: bool) -> Result<bool> {
     product::give(cache, &cluster, &rocade)?;
     let chain = Chain::on(cluster);
     lines.extend(show_rows(&chain::cluster_rows(), &chain));
+    lines.extend(show_rows(&chain::unproven_rows(), &chain));
     let good = lines.iter().all(|line| line.verdict != Verdict::Failed);
     if !good {
         eprintln!("{:#}", chain.cluster.with_logs(anyhow::anyhow!("a row failed")));

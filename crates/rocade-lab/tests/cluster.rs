@@ -61,10 +61,9 @@ fn row_trial<C: Send + 'static>(
     trial(row.name, move || {
         let bench = bench.lock().expect("no trial panics");
         let bench = bench.as_ref().context("not run: the cluster did not start")?;
-        let seen = (row.run)(bench).map_err(|error| explain(bench, error))?;
-        match seen {
+        match (row.run)(bench).map_err(|error| explain(bench, error))? {
             Seen::Passed { verdict, .. } => println!("  {verdict}"),
-            Seen::NotProven { reason } => println!("  not proven here: {reason}"),
+            Seen::NotProven { reason } => bail!("not proven: {reason}"),
         }
         Ok(())
     })
@@ -102,12 +101,11 @@ fn nothing_beyond(before: &Traces) -> Result<()> {
 }
 
 fn interrupted_start(signal: &str, before: &Traces) -> Result<()> {
-    // What the machine lacks is built first, so that the interruption meets a start and not a build.
-    let mut up = lab(&["up"]).stderr(Stdio::piped()).spawn()?;
-    let said = read_until(&mut up, "waiting for the API server")?;
-    let pid = up.id().to_string();
+    let mut demo = lab(&["demo"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let said = read_until(&mut demo, "waiting for the API server")?;
+    let pid = demo.id().to_string();
     Command::new("kill").args(["-s", signal, &pid]).status()?;
-    let status = up.wait()?;
+    let status = demo.wait()?;
     ensure!(!status.success(), "an interrupted start says {status}: {said}");
     nothing_beyond(before)
 }
@@ -128,13 +126,13 @@ fn read_until(child: &mut Child, mark: &str) -> Result<String> {
 fn without_root() -> Result<()> {
     // In a user namespace without a mapping every right is gone, while root's files stay readable.
     refused(
-        Command::new("unshare").args(["--user", env!("CARGO_BIN_EXE_rocade-lab"), "up"]).output()?,
+        Command::new("unshare").args(["--user", env!("CARGO_BIN_EXE_rocade-lab"), "demo"]).output()?,
         "root",
     )
 }
 
 fn without_tun() -> Result<()> {
-    let script = "mount -t tmpfs none /dev/net && exec \"$0\" up";
+    let script = "mount -t tmpfs none /dev/net && exec \"$0\" demo";
     let mut command = Command::new("unshare");
     refused(
         command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_rocade-lab")]).output()?,
@@ -143,7 +141,7 @@ fn without_tun() -> Result<()> {
 }
 
 fn without_go() -> Result<()> {
-    refused(lab(&["up"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output()?, "go")
+    refused(lab(&["demo"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output()?, "go")
 }
 
 /// Exit code 2, one error that names what lacks and what to do, and no step begun.
