@@ -140,3 +140,38 @@ impl Drop for OpenStream {
         self.0.send_modify(|open| *open -= 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    fn state(slots: u32) -> Arc<NodeState> {
+        let resource = "rdma/hca_a".parse().unwrap();
+        let pool = Pool { resource, slots, members: Vec::new(), left_out: Vec::new(), rdma_cm: None };
+        Arc::new(NodeState { pools: vec![pool] })
+    }
+
+    #[tokio::test]
+    async fn a_list_is_sent_anew_when_it_changed_and_the_stream_ends_when_the_endpoint_closes() {
+        let (write, states) = watch::channel(state(2));
+        let (close, closing) = watch::channel(false);
+        let streams = watch::Sender::new(0);
+        let plugin = Plugin { index: 0, states, streams: streams.clone(), closing };
+        let mut lists = plugin.list_and_watch(Request::new(Empty {})).await.unwrap().into_inner();
+        let mut next = async || lists.next().await.map(|list| list.unwrap().devices.len());
+        assert_eq!(next().await, Some(2));
+        assert_eq!(*streams.borrow(), 1);
+        write.send_replace(state(0));
+        assert_eq!(next().await, Some(0));
+        // An equal list is not sent again: the next is that of three.
+        write.send_replace(state(0));
+        tokio::task::yield_now().await;
+        write.send_replace(state(3));
+        assert_eq!(next().await, Some(3));
+        close.send_replace(true);
+        assert_eq!(next().await, None);
+        assert_eq!(*streams.borrow(), 0);
+    }
+}

@@ -64,6 +64,8 @@ impl Sockets {
     pub(crate) fn new(dir: PathBuf, config: &Config) -> Result<Sockets, Error> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let start = u64::try_from(since.as_nanos()).unwrap_or_default();
+        // A relative path would read as a host's name in unix://PATH.
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
         let sockets = Sockets { dir, start, count: AtomicU32::new(0) };
         for resource in &config.resources {
             let path = sockets.dir.join(sockets.name(&resource.name, u32::MAX));

@@ -58,3 +58,28 @@ pub(crate) fn log_pools(old: Option<&NodeState>, new: &NodeState) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rocade_core::config::parse_config_json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_that_changed_is_published_at_the_next_look() {
+        let host = tempfile::tempdir().unwrap();
+        let hca = host.path().join("sys/class/infiniband/mlx5_0");
+        std::fs::create_dir_all(hca.join("ports")).unwrap();
+        let text = r#"{"periodicUpdateInterval": 1, "configList": [
+            {"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"ifNames": ["eth1"]}}]}"#;
+        let config = parse_config_json("config.json", text, true).unwrap().0;
+        let root = Root::live(host.path()).unwrap();
+        let (write, mut states) = watch::channel(Arc::new(read_state(&root, &config)));
+        assert_eq!(states.borrow_and_update().pools[0].left_out.len(), 1);
+        let rescans = tokio::spawn(run_rescans(root, config, write));
+        std::fs::remove_dir_all(&hca).unwrap();
+        tokio::time::timeout(Duration::from_secs(30), states.changed()).await.unwrap().unwrap();
+        assert_eq!(states.borrow().pools[0].left_out, []);
+        rescans.abort();
+    }
+}
