@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::cache::{self, Cache};
 use crate::command;
@@ -74,15 +74,16 @@ pub fn disk(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
     let parts = [&root, &kubelet, &base, &kernel.modules].map(|path| path.display().to_string());
     let key = format!("disk/{}.ext4", cache::digest(&format!("{}{PRELOAD}{DISK_BYTES}", parts.join("\n")))?);
     cache.entry(&key, |place| {
-        // Beside the root, so that files are shared with it instead of copied.
-        let parent = root.parent().context("the root lies in the cache")?;
-        let tree = tempfile::tempdir_in(parent)?;
-        stage(&root, &kubelet, kernel, tree.path())?;
-        preload(cache, tree.path())?;
+        // Below the cache as the root is, so that files are shared with it instead of copied.
+        let tree = place.with_extension("tree");
+        cache::remove(&tree)?;
+        stage(&root, &kubelet, kernel, &tree)?;
+        preload(cache, &tree)?;
         File::create(place)?.set_len(DISK_BYTES)?;
         let mut mkfs = command::contained("/usr/sbin/mkfs.ext4");
-        mkfs.args(["-q", "-F", "-O", "^has_journal", "-E", "root_owner=0:0", "-d"]).arg(tree.path());
-        command::run(mkfs.arg(place)).map(drop)
+        mkfs.args(["-q", "-F", "-O", "^has_journal", "-E", "root_owner=0:0", "-d"]).arg(&tree);
+        command::run(mkfs.arg(place))?;
+        cache::remove(&tree)
     })
 }
 

@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -21,7 +20,6 @@ const INIT: &str = include_str!("holder/init.sh");
 
 /// Run folders whose holders this process must end when it is interrupted.
 static OURS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A live holder, seen from the process that started it or from a later one.
 #[derive(Debug)]
@@ -45,9 +43,12 @@ impl Holder {
     /// No right to make namespaces, or `setup` failed; nothing is left then.
     pub fn start(cache: &Cache, setup: &str) -> Result<Self> {
         sweep(cache)?;
-        let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = cache.folder().join("run").join(name);
-        fs::create_dir_all(folder.join("logs")).with_context(|| format!("make {}", folder.display()))?;
+        let runs = cache.folder().join("run");
+        fs::create_dir_all(&runs).with_context(|| format!("make {}", runs.display()))?;
+        let prefix = format!("{}-", std::process::id());
+        let folder =
+            tempfile::Builder::new().prefix(&prefix).tempdir_in(&runs).context("make a run folder")?.keep();
+        fs::create_dir(folder.join("logs")).context("make the run's folder for logs")?;
         // The lock goes with the open file to the holder (as its stderr), so it is held as long as that lives.
         let lock = File::create(lock_path(&folder)).context("make the run folder's lock")?;
         lock.lock().context("lock the run folder")?;

@@ -72,7 +72,8 @@ pub fn newest(cache: &Cache) -> Result<Kernel> {
     let unpacked = debian::unpack(cache, SUITE, &names)?;
     let busybox = debian::unpack(cache, "trixie", &["busybox-static"])?;
     let recipe = cache::digest(&format!("{INIT}{BOOT_MODULES:?}{NODE_MODULES:?}"))?;
-    let key = format!("kernel/{}_{recipe}", suite.versions(&[META_PACKAGE])?.concat());
+    let version = suite.versions(&[META_PACKAGE])?.concat().replace(META_PACKAGE, "").replace('=', "");
+    let key = format!("kernel/{version}_{recipe}");
     let place = cache.entry(&key, |place| prepare(&unpacked, &busybox, place))?;
     Ok(Kernel {
         release: fs::read_to_string(place.join("release"))?,

@@ -95,7 +95,7 @@ fn up(cache: &Cache, rocade: Option<PathBuf>) -> Result<()> {
     preflight::require(cache)?;
     let rocade = rocade.map_or_else(|| product::build(cache.steps()), Ok)?;
     let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()) })?;
-    product::give(cache, &cluster, &rocade)?;
+    product::give(cache, &cluster, &rocade).map_err(|error| cluster.with_logs(error))?;
     cluster.detach()?;
     cache.steps().note("the lab is up: rocade-lab status, sh NODE, kubectl …; rocade-lab down ends it");
     Ok(())

@@ -25,24 +25,19 @@ pub(super) fn collect(cluster: &Cluster, place: &Path) -> Result<()> {
             save(command.arg(script), &place.join(format!("{node}-{name}.log")));
         }
     }
-    let asked: [(&str, &[&str]); 4] = [
+    let asked: [(&str, &[&str]); 3] = [
         ("nodes", &["describe", "nodes"]),
         ("pods", &["describe", "pods", "--all-namespaces"]),
         ("events", &["get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"]),
-        (
-            "agents",
-            &[
-                "logs",
-                "-n",
-                "kube-system",
-                "--selector=app.kubernetes.io/name=rocade",
-                "--prefix",
-                "--tail=-1",
-            ],
-        ),
     ];
     for (name, arguments) in asked {
         save(cluster.kubectl_command().args(arguments), &place.join(format!("kubectl-{name}.log")));
+    }
+    let pods = cluster.kubectl(&["get", "pods", "-n", "kube-system", "-o", "name"])?;
+    for pod in String::from_utf8_lossy(&pods.stdout).lines() {
+        let mut command = cluster.kubectl_command();
+        command.args(["logs", "-n", "kube-system", "--all-containers", pod]);
+        save(&mut command, &place.join(format!("{}.log", pod.replace('/', "-"))));
     }
     Ok(())
 }
