@@ -1,0 +1,111 @@
+//! What a test prints: on stdout ibv_rc_pingpong's lines, or JSON; on stderr the choice, warnings and diagnosis.
+
+use std::fmt::Write;
+
+use rocade_core::diagnose::Diagnosis;
+use rocade_core::gid::Choice;
+use rocade_core::pair::{Endpoint, PairResult};
+
+use crate::cli::Output;
+
+/// Which HCA, port and GID, and why.
+pub(super) fn tell_choice(choice: &Choice) {
+    let (hca, port, reason) = (&choice.hca, choice.port, &choice.reason);
+    match &choice.gid {
+        Some(gid) => {
+            let address = gid.address.map_or_else(|| gid.gid.to_string(), |address| address.to_string());
+            eprintln!("rocade: {hca}/{port}, GID index {} ({address}): {reason}", gid.index);
+        }
+        None => eprintln!("rocade: {hca}/{port}, by LID: {reason}"),
+    }
+    for warning in &choice.warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// What happened, why, and what to do.
+pub(super) fn tell_failure(error: &anyhow::Error, diagnosis: &Diagnosis) {
+    eprintln!("rocade: {error:#}\ncause: {}\nhint: {}", diagnosis.cause, diagnosis.cure);
+}
+
+pub(super) fn render_local(local: &Endpoint) -> String {
+    format!("  local address:  {local}\n")
+}
+
+pub(super) fn render_remote(remote: &Endpoint) -> String {
+    format!("  remote address: {remote}\n")
+}
+
+/// The two lines of figures (the addresses were printed before), or all as JSON.
+pub(super) fn render_result(result: &PairResult, output: Output) -> anyhow::Result<String> {
+    if output == Output::Json {
+        return Ok(format!("{}\n", serde_json::to_string_pretty(result)?));
+    }
+    let PairResult { bytes, seconds, iterations, .. } = result;
+    let mut text = String::new();
+    writeln!(text, "{bytes} bytes in {seconds:.2} seconds = {:.2} Mbit/sec", result.mbit_per_second)?;
+    writeln!(
+        text,
+        "{iterations} iters in {seconds:.2} seconds = {:.2} usec/iter",
+        result.usec_per_iteration
+    )?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use rocade_core::pair::Role;
+    use rocade_core::{Gid, PortNum};
+
+    use super::*;
+
+    fn result() -> PairResult {
+        let endpoint = |address: &str| Endpoint {
+            lid: 0,
+            qpn: 0x11,
+            psn: 0x3b015c,
+            gid: Gid::from_address(address.parse().unwrap()),
+        };
+        PairResult {
+            test: "pingpong".into(),
+            role: Role::Client,
+            choice: Choice {
+                hca: "rxe0".parse().unwrap(),
+                port: PortNum(1),
+                gid: None,
+                reason: "asked for".into(),
+                warnings: vec![],
+            },
+            local: endpoint("10.9.0.1"),
+            remote: endpoint("10.9.0.2"),
+            mtu_bytes: 1024,
+            message_bytes: 4096,
+            iterations: 1000,
+            bytes: 8_192_000,
+            data_checked: false,
+            seconds: 0.117,
+            mbit_per_second: 560.136,
+            usec_per_iteration: 117.0,
+        }
+    }
+
+    #[test]
+    fn the_table_is_ibv_rc_pingpongs() {
+        let result = result();
+        assert_eq!(
+            render_local(&result.local)
+                + &render_remote(&result.remote)
+                + &render_result(&result, Output::Table).unwrap(),
+            "  local address:  LID 0x0000, QPN 0x000011, PSN 0x3b015c, GID ::ffff:10.9.0.1\n\
+             \x20 remote address: LID 0x0000, QPN 0x000011, PSN 0x3b015c, GID ::ffff:10.9.0.2\n\
+             8192000 bytes in 0.12 seconds = 560.14 Mbit/sec\n\
+             1000 iters in 0.12 seconds = 117.00 usec/iter\n"
+        );
+    }
+
+    #[test]
+    fn the_json_reads_back_as_the_result() {
+        let json = render_result(&result(), Output::Json).unwrap();
+        assert_eq!(serde_json::from_str::<PairResult>(&json).unwrap(), result());
+    }
+}
