@@ -165,6 +165,8 @@ fn transition_failed(evidence: &Evidence<'_>, errno: i32) -> Diagnosis {
 
 /// `enum ibv_wc_status`.
 const LOC_LEN_ERR: u32 = 1;
+/// What rxe says where others say LOC_LEN_ERR.
+const LOC_QP_OP_ERR: u32 = 2;
 const WR_FLUSH_ERR: u32 = 5;
 const REM_INV_REQ_ERR: u32 = 9;
 const REM_OP_ERR: u32 = 11;
@@ -173,10 +175,8 @@ const RNR_RETRY_EXC_ERR: u32 = 13;
 
 fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u32) -> Diagnosis {
     match status {
-        LOC_LEN_ERR => because(
-            format!("the other end's messages are larger than {} bytes", evidence.message_bytes),
-            "give both ends the same -s",
-        ),
+        LOC_LEN_ERR => too_large(evidence),
+        LOC_QP_OP_ERR if done == 0 => too_large(evidence),
         REM_INV_REQ_ERR..=REM_OP_ERR => because(
             format!("the other end refuses messages of {} bytes", evidence.message_bytes),
             "give both ends the same -s",
@@ -190,6 +190,13 @@ fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u32) -> Diagnos
         WR_FLUSH_ERR => because("the QP broke down before this request", "see the first error above"),
         _ => because("the HCA gave up a work request", "see `dmesg` for the driver's reason"),
     }
+}
+
+fn too_large(evidence: &Evidence<'_>) -> Diagnosis {
+    because(
+        format!("the other end's messages are larger than {} bytes", evidence.message_bytes),
+        "give both ends the same -s",
+    )
 }
 
 fn nothing_came(evidence: &Evidence<'_>) -> Diagnosis {

@@ -41,6 +41,14 @@ impl Library {
         Ok(list.devices().filter_map(|device| self.describe(device)).collect())
     }
 
+    /// An error that names the wanted HCA if the library offers none at all, for want of a provider.
+    pub fn require_any(&self, wanted: &HcaName) -> Result<(), VerbsError> {
+        match self.devices()?.as_slice() {
+            [] => Err(VerbsError::NotOffered { wanted: wanted.to_string(), offered: Vec::new() }),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn describe(&self, device: *mut ibv_device) -> Option<Offered> {
         // SAFETY: `device` comes from a list that has not been freed; its name is a string inside of it.
         let (name, guid) = unsafe {

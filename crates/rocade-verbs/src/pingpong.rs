@@ -7,21 +7,22 @@ use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use rocade_core::pair::{DONE, Endpoint, MESSAGE_BYTES, Role};
+use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, HcaName, PortNum};
 
 use crate::cq::CompletionQueue;
 use crate::device::{Device, Mtu};
 use crate::error::VerbsError;
-use crate::exchange;
 use crate::library::Library;
 use crate::mr::MemoryRegion;
 use crate::pd::ProtectionDomain;
 use crate::qp::{Path, QueuePair};
 
 mod data;
+mod handshake;
 mod run;
 
+use handshake::shake_hands;
 pub use run::Figures;
 
 /// What a run is to be.
@@ -107,36 +108,13 @@ impl Pingpong {
         self.path.mtu.bytes()
     }
 
-    /// Exchanges addresses over the stream and brings the QP to RTS. The server's is there before it answers, so that
-    /// the client may send at once; the client says it is done before it turns to its own.
+    /// Exchanges addresses over the stream and brings the QP to RTS.
     pub fn connect(&mut self, stream: &TcpStream) -> Result<(), VerbsError> {
-        match self.setup.role {
-            Role::Server => {
-                let remote = self.receive_address(stream)?;
-                self.bind(&remote)?;
-                self.send_address(stream)?;
-                exchange::receive::<{ DONE.len() }>(stream, "the client's `done`", self.setup.timeout)?;
-            }
-            Role::Client => {
-                self.send_address(stream)?;
-                let remote = self.receive_address(stream)?;
-                exchange::send(stream, DONE, "`done`", self.setup.timeout)?;
-                self.bind(&remote)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn send_address(&self, stream: &TcpStream) -> Result<(), VerbsError> {
-        exchange::send(stream, &self.local.to_message(), "this end's address", self.setup.timeout)
-    }
-
-    fn receive_address(&mut self, stream: &TcpStream) -> Result<Endpoint, VerbsError> {
-        let message: [u8; MESSAGE_BYTES] =
-            exchange::receive(stream, "the other end's address", self.setup.timeout)?;
-        let remote = Endpoint::from_message(&message)?;
-        self.remote = Some(remote);
-        Ok(remote)
+        let (role, local, timeout) = (self.setup.role, self.local, self.setup.timeout);
+        shake_hands(stream, role, &local, timeout, |remote| {
+            self.remote = Some(remote);
+            self.bind(&remote)
+        })
     }
 
     fn bind(&self, remote: &Endpoint) -> Result<(), VerbsError> {

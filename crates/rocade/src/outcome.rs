@@ -11,7 +11,6 @@ pub(crate) enum Outcome {
     /// All that was asked for is good.
     Good = 0,
     /// It looked, and found failures.
-    #[allow(dead_code, reason = "the tests between two hosts return it")]
     Failed = 1,
     /// It could not look: usage, unreadable file, no connection.
     CouldNotLook = 2,

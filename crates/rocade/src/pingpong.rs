@@ -20,12 +20,17 @@ use crate::cli::Output;
 use crate::outcome::{Advice, Outcome, print};
 use crate::source::Source;
 
-/// Arguments of `rocade pingpong`. The letters are ibv_rc_pingpong's, its long names are understood too.
-///
-/// Neither end tells the other its -s, -n and -m: they must be the same at both. With -c a client fills each message
-/// with bytes of its own and checks that they come back unchanged, which any server does; a server checks that a
-/// client sends what ibv_rc_pingpong or `rocade pingpong -c` sends.
+const AFTER_HELP: &str = "\
+Letters are ibv_rc_pingpong's, and its long names are understood too. Neither end tells the other its -s, -n and -m: \
+they must be the same at both. With -c a client fills each message with bytes of its own and checks that they come \
+back unchanged, as any server returns them; a server checks that the client sends what ibv_rc_pingpong or `rocade \
+pingpong -c` sends.
+
+Exit code: 0 all round trips made, 1 RDMA failed, 2 the test could not be made.";
+
+/// Arguments of `rocade pingpong`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The end that waits; without it this end is the one
     server: Option<String>,
@@ -78,8 +83,9 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let host = Source { from: None }.read()?;
-    choose(&host, args, None)?;
+    let likely = choose(&host, args, None)?;
     let library = Library::load().map_err(advise)?;
+    library.require_any(&likely.hca).map_err(advise)?;
     let (stream, host) = match &args.server {
         Some(server) => (tcp::connect(server, args.tcp_port, args.timeout())?, host),
         // By the time a client comes, GIDs may have come and gone.

@@ -93,6 +93,7 @@ fn unlike_message_sizes_are_named_from_either_side() {
     for failure in [
         Failure::Size { seen: 64 },
         Failure::Completion { status: LOC_LEN_ERR, done: 0 },
+        Failure::Completion { status: LOC_QP_OP_ERR, done: 0 },
         Failure::Completion { status: REM_INV_REQ_ERR, done: 0 },
     ] {
         assert_eq!(cause(Some("10.1.0.1"), gid("10.1.0.2"), failure).cure, "give both ends the same -s");
