@@ -1,4 +1,4 @@
-//! What a lab could leave behind on the machine: namespaces with the processes in them, mounts and interfaces. Read
+//! What a lab could leave behind on the machine: its processes with their namespaces, mounts and interfaces. Read
 //! before and after, and compared.
 
 use std::collections::BTreeSet;
@@ -7,23 +7,31 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::cache::Cache;
+
+/// Name that the first process of a lab's namespaces carries.
+const HOLDER: &str = "lab-holder";
+
 /// All of these on the machine at one moment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traces(BTreeSet<String>);
 
 impl Traces {
-    /// Reads them as root, of every process.
+    /// Reads them as root, of every process: a lab's are those that carry the holder's name or one of the cache's
+    /// run folders on their command line. The first of them ends all others.
     ///
     /// # Errors
-    /// /proc cannot be read.
-    pub fn read() -> Result<Self> {
+    /// /proc or /sys cannot be read.
+    pub fn read(cache: &Cache) -> Result<Self> {
+        let runs = cache.folder().join("run").display().to_string();
         let mut found = BTreeSet::new();
         for process in fs::read_dir("/proc").context("list /proc")?.flatten() {
             // A process may end while it is looked at.
-            for kind in ["pid", "mnt", "net"] {
-                if let Ok(namespace) = fs::read_link(process.path().join("ns").join(kind)) {
-                    found.insert(format!("namespace {}", namespace.display()));
-                }
+            let Ok(line) = fs::read(process.path().join("cmdline")) else { continue };
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(HOLDER) || line.contains(&runs) {
+                let words: String = line.chars().take(60).collect();
+                found.insert(format!("process {} {words}", process.file_name().to_string_lossy()));
             }
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
@@ -32,10 +40,9 @@ impl Traces {
         for interface in fs::read_dir("/sys/class/net").context("list /sys/class/net")?.flatten() {
             found.insert(format!("interface {}", interface.file_name().to_string_lossy()));
         }
-        for kept in
-            ["/run/netns", "/var/run/netns"].map(Path::new).iter().filter_map(|it| fs::read_dir(it).ok())
-        {
-            found.extend(kept.flatten().map(|it| format!("kept namespace {}", it.path().display())));
+        // Other names of namespaces that would outlive their processes.
+        for kept in fs::read_dir(Path::new("/run/netns")).into_iter().flatten().flatten() {
+            found.insert(format!("kept namespace {}", kept.path().display()));
         }
         Ok(Self(found))
     }

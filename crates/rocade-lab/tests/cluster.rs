@@ -26,7 +26,7 @@ fn main() {
 }
 
 fn trials() -> Vec<Trial> {
-    let before = Arc::new(Traces::read().expect("the machine's namespaces, mounts and interfaces"));
+    let before = Arc::new(traces().expect("the machine's processes, mounts and interfaces"));
     let (chain, binary) = (Shared::<Chain>::default(), Shared::<Binary>::default());
     let mut trials = vec![
         trial("lab: without root it says so before anything long", without_root),
@@ -86,11 +86,15 @@ fn end(chain: &Shared<Chain>, before: &Traces) -> Result<()> {
     nothing_beyond(before)
 }
 
+fn traces() -> Result<Traces> {
+    Traces::read(&Cache::open(Steps::new())?)
+}
+
 /// The kernel takes namespaces down a moment after their last process.
 fn nothing_beyond(before: &Traces) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let now = Traces::read()?;
+        let now = traces()?;
         let left = now.beyond(before);
         if left.is_empty() {
             return Ok(());

@@ -53,11 +53,8 @@ struct Before {
 type Shared = Arc<Mutex<Option<NativeNode>>>;
 
 fn trials() -> Vec<Trial> {
-    let before = Before {
-        traces: Traces::read().expect("the machine's traces"),
-        sysctls: sysctls(),
-        places: places(),
-    };
+    let before =
+        Before { traces: traces().expect("the machine's traces"), sysctls: sysctls(), places: places() };
     let (before, node) = (Arc::new(before), Shared::default());
     let (to_node, restarted, ended, killed) = (node.clone(), node.clone(), node, before.clone());
     vec![
@@ -96,6 +93,10 @@ fn start() -> Result<NativeNode> {
         config: fixtures.join("configs/three-rails.json"),
     };
     NativeNode::start(&cache, options)
+}
+
+fn traces() -> Result<Traces> {
+    Traces::read(&Cache::open(Steps::new())?)
 }
 
 fn is_full(devices: &Devices) -> bool {
@@ -152,7 +153,7 @@ fn killed_process(before: &Before) -> Result<()> {
 fn nothing_beyond(before: &Before) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let (now, groups) = (Traces::read()?, cgroups::groups()?);
+        let (now, groups) = (traces()?, cgroups::groups()?);
         let left = now.beyond(&before.traces);
         if left.is_empty() && groups.is_empty() {
             break;

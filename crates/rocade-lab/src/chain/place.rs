@@ -1,8 +1,9 @@
 //! Where a command of the chain runs: on a node or in a Pod.
 
+use std::net::IpAddr;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{Chain, pods, text_of_success};
 
@@ -33,6 +34,22 @@ impl Place {
     /// stdout of the line; an error unless it exits 0.
     pub(super) fn run(self, chain: &Chain, line: &str) -> Result<String> {
         text_of_success(&format!("{}: {line}", self.name()), &self.command(chain, line)?.output()?)
+    }
+
+    /// Its own address on the first rail: the node's, or the Pod's on its macvlan child.
+    pub(super) fn rail_address(self, chain: &Chain) -> Result<IpAddr> {
+        let said = self.run(chain, "ip -o -4 addr show dev eth1 scope global")?;
+        let address = said.split_whitespace().skip_while(|word| *word != "inet").nth(1);
+        let address = address.and_then(|it| it.split('/').next()).context("no address on eth1")?;
+        address.parse().with_context(|| format!("{} has {said}", self.name()))
+    }
+
+    /// The node that it is, or that it runs on.
+    pub(super) fn node(self, chain: &Chain) -> Result<String> {
+        match self {
+            Place::Node(node) => Ok(node.to_owned()),
+            Place::Pod(pod) => pods::node_of(chain, pod),
+        }
     }
 
     pub(super) fn name(self) -> &'static str {
