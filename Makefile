@@ -1,13 +1,18 @@
 # Everything a change goes through, and the two commands that show the product.
 LAB = cargo run --quiet --package rocade-lab --
+BENCH = cargo test --quiet --package rocade-lab --features bench
 
-.PHONY: build test lint quick demo lab soak
+.PHONY: build test soak lint quick demo lab
 
 build: ## the product: target/release/rocade
 	cargo build --release --package rocade
 
 test: lint quick ## all tests; needs root, does its own set-up
-	cargo test --package rocade-lab --features bench --test cluster
+	$(BENCH) --test native
+	$(BENCH) --test cluster
+
+soak: ## the same life cycles, many times over
+	ROCADE_NATIVE_RESTARTS=200 $(BENCH) --test native
 
 lint:
 	cargo fmt --all --check

@@ -47,8 +47,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "rocade-agent",
             "anyhow",
             "clap",
-            "comfy-table",
             "serde_json",
+            "thiserror",
             "tokio",
             "tracing",
             "tracing-subscriber",
@@ -68,7 +68,9 @@ fn every_dependency_is_an_arrow_that_the_architecture_draws() {
     for (name, dependencies) in &crates {
         if DEVELOPMENT.contains(&name.as_str()) {
             let rooms = dependencies.iter().filter(|d| crates.contains_key(*d));
-            wrong.extend(rooms.filter(|d| !matches!(d.as_str(), "rocade-core" | "rocade-host")).map(|d| (name, d)));
+            wrong.extend(
+                rooms.filter(|d| !matches!(d.as_str(), "rocade-core" | "rocade-host")).map(|d| (name, d)),
+            );
             continue;
         }
         let Some(allowed) = allowed.get(name.as_str()) else {
