@@ -69,9 +69,7 @@ fn generate(headers: &str, target: &str, system: Option<&str>) -> anyhow::Result
         .clang_arg(format!("--target={target}"))
         .clang_args(arguments)
         .allowlist_function(FUNCTIONS.join("|"))
-        .allowlist_type(
-            "ibv_(access_flags|mtu|port_attr|send_flags|qp_attr_mask|wc_status)",
-        )
+        .allowlist_type("ibv_(access_flags|mtu|port_attr|send_flags|qp_attr_mask|wc_status)")
         .dynamic_library_name("Verbs")
         .dynamic_link_require_all(true)
         .blocklist_type("(__)?(pthread|atomic)_.*")

@@ -27,6 +27,7 @@ pub mod qp;
     clippy::undocumented_unsafe_blocks,
     reason = "generated"
 )]
+#[rustfmt::skip]
 mod bindings;
 
 pub use error::VerbsError;
