@@ -141,12 +141,15 @@ const EHOSTUNREACH: i32 = 113;
 fn transition_failed(evidence: &Evidence<'_>, errno: i32) -> Diagnosis {
     let (remote, netdev) = (words(evidence.remote.gid), netdev(evidence));
     match errno {
-        ETIMEDOUT | EHOSTUNREACH => because(
-            format!("nobody on {netdev} answers for {remote}, the other end's GID"),
-            format!(
+        ETIMEDOUT | EHOSTUNREACH => {
+            let ping = format!(
                 "try `ping -I {netdev} {remote}`: is it the same rail and VLAN, and is the address still there?"
-            ),
-        ),
+            );
+            because(
+                format!("nobody on {netdev} answers for {remote}, the other end's GID"),
+                other_subnet(evidence).map_or(ping.clone(), |subnet| format!("{subnet}; {ping}")),
+            )
+        }
         ENETUNREACH => because(
             format!("this end has no route to {remote}, the other end's GID, over {netdev}"),
             other_subnet(evidence).unwrap_or_else(|| format!("see `ip route get {remote} oif {netdev}`")),

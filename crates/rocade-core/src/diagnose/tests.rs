@@ -75,10 +75,16 @@ fn an_errno_of_the_transition_is_told_by_its_cause() {
 
 #[test]
 fn another_subnet_is_named_and_the_own_one_is_not() {
-    let first = Failure::Completion { status: RETRY_EXC_ERR, done: 0 };
-    assert!(cause(Some("10.1.0.1"), gid("10.2.0.1"), first).cure.contains("10.2.0.1 is in another subnet"));
-    assert!(!cause(Some("10.1.0.1"), gid("10.1.0.9"), first).cure.contains("another subnet"));
-    assert!(cause(Some("fd01::1"), gid("fd02::1"), first).cure.contains("fd02::1 is in another subnet"));
+    for failure in [
+        Failure::Completion { status: RETRY_EXC_ERR, done: 0 },
+        Failure::Transition { errno: ETIMEDOUT },
+        Failure::Transition { errno: ENETUNREACH },
+    ] {
+        let cure = |local, remote| cause(Some(local), gid(remote), failure).cure;
+        assert!(cure("10.1.0.1", "10.2.0.1").contains("10.2.0.1 is in another subnet"), "{failure:?}");
+        assert!(!cure("10.1.0.1", "10.1.0.9").contains("another subnet"), "{failure:?}");
+        assert!(cure("fd01::1", "fd02::1").contains("fd02::1 is in another subnet"), "{failure:?}");
+    }
 }
 
 #[test]
