@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::gid::Choice;
-use crate::host::{GidType, Host};
+use crate::host::{GidType, Host, LinkLayer};
 use crate::names::Gid;
 use crate::pair::Endpoint;
 
@@ -105,6 +105,11 @@ fn unlike_gids(evidence: &Evidence<'_>) -> Option<Diagnosis> {
             )
         });
     };
+    let hca = evidence.host.hca(evidence.choice.hca.as_str());
+    let port = hca.and_then(|hca| hca.port(evidence.choice.port));
+    if port.is_some_and(|port| port.link_layer == LinkLayer::InfiniBand) {
+        return None;
+    }
     let local = entry.gid;
     if remote.is_zero() {
         return Some(because(
