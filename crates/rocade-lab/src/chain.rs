@@ -13,6 +13,7 @@ use crate::command;
 
 mod limits;
 mod nodes;
+mod peers;
 mod pingpong;
 mod place;
 mod pods;

@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::command;
 
 /// A program and the package that has it.
-const NEEDED: [(&str, &str); 12] = [
+const NEEDED: [(&str, &str); 13] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
     ("mkfs.ext4", "e2fsprogs"),
@@ -22,6 +22,7 @@ const NEEDED: [(&str, &str); 12] = [
     ("strip", "binutils"),
     ("nsenter", "util-linux"),
     ("gpgv", "gpgv"),
+    ("jq", "jq"),
 ];
 
 /// Installs what lacks, fetching the machine's package lists anew only when the install fails with the present ones.

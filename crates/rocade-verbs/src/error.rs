@@ -72,6 +72,12 @@ pub enum VerbsError {
         /// The index.
         index: u32,
     },
+    /// The GID's index does not fit into `ibv_global_route.sgid_index`, which is a byte.
+    #[error("GID index {index} cannot be used by verbs, which carry it in a byte (0 to 255)")]
+    GidBeyondByte {
+        /// The index.
+        index: u32,
+    },
     /// The TCP exchange with the other end went wrong.
     #[error("wanted {wanted}; {seen}")]
     Exchange {
@@ -170,6 +176,9 @@ impl VerbsError {
                 "the limit of locked memory is too small: see `ulimit -l`, and raise it for the container"
             }
             VerbsError::MtuTooLarge { .. } => "give a smaller -m, or raise the netdev's MTU",
+            VerbsError::GidBeyondByte { .. } => {
+                "choose a lower index with -x; addresses that went and came again may have one"
+            }
             VerbsError::Exchange { .. } | VerbsError::Garbage { .. } => {
                 "the other end must be rocade pingpong or ibv_rc_pingpong; if it is, see its output: it closes without a \
                  word when it cannot use our address"

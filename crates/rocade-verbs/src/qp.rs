@@ -95,6 +95,9 @@ impl QueuePair {
     }
 
     /// INIT → RTR: bound to the other end, and receiving.
+    ///
+    /// # Errors
+    /// ibv_modify_qp refuses it, or the GID's index is beyond the byte that verbs have for it.
     pub fn to_rtr(&self, path: &Path, remote: &Endpoint) -> Result<(), VerbsError> {
         let attributes = ibv_qp_attr {
             qp_state: ffi::IBV_QPS_RTR,
@@ -103,7 +106,7 @@ impl QueuePair {
             rq_psn: remote.psn,
             max_dest_rd_atomic: 1,
             min_rnr_timer: MIN_RNR_TIMER,
-            ah_attr: address(path, remote),
+            ah_attr: address(path, remote)?,
             ..Default::default()
         };
         let mask = ffi::IBV_QP_STATE
@@ -206,7 +209,7 @@ impl Drop for QueuePair {
     }
 }
 
-fn address(path: &Path, remote: &Endpoint) -> ffi::ibv_ah_attr {
+fn address(path: &Path, remote: &Endpoint) -> Result<ffi::ibv_ah_attr, VerbsError> {
     let mut address = ffi::ibv_ah_attr {
         dlid: remote.lid,
         sl: path.service_level,
@@ -218,10 +221,29 @@ fn address(path: &Path, remote: &Endpoint) -> ffi::ibv_ah_attr {
         address.is_global = 1;
         address.grh = ffi::ibv_global_route {
             dgid: ffi::ibv_gid { raw: remote.gid.0 },
-            sgid_index: u8::try_from(index.0).unwrap_or(u8::MAX),
+            sgid_index: u8::try_from(index.0).map_err(|_| VerbsError::GidBeyondByte { index: index.0 })?,
             hop_limit: path.hop_limit,
             ..Default::default()
         };
     }
-    address
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_verbs_cannot_carry_is_an_error_and_not_another_index() {
+        let remote = Endpoint { lid: 0, qpn: 1, psn: 1, gid: rocade_core::Gid([1; 16]) };
+        let path = |index| Path {
+            port: PortNum(1),
+            gid_index: Some(GidIndex(index)),
+            mtu: Mtu::BYTES_1024,
+            service_level: 0,
+            hop_limit: 64,
+        };
+        assert_eq!(address(&path(255), &remote).unwrap().grh.sgid_index, 255);
+        assert!(matches!(address(&path(256), &remote), Err(VerbsError::GidBeyondByte { index: 256 })));
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::place::Place;
 use super::pods::{NAMESPACE, RESOURCE, pod};
-use super::{Chain, Row, Seen, both_streams, passed, wait_for};
+use super::{Chain, Row, Seen, both_streams, passed, peers, wait_for};
 
 /// After the rows of the guide, whose namespace and label they use.
 pub fn limit_rows() -> Vec<Row<Chain>> {
@@ -24,6 +24,7 @@ pub fn limit_rows() -> Vec<Row<Chain>> {
             typed: vec![format!("kubectl apply -f -  (a Pod with {RESOURCE}: \"101\")")],
             run: more_than_there_is,
         },
+        peers::row(),
     ]
 }
 
