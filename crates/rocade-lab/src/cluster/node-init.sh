@@ -18,7 +18,7 @@ $bb mount --make-rshared /
 $bb ln -sf /proc/self/fd /dev/fd
 $bb hostname "$NODE"
 echo 1 > /proc/sys/net/ipv4/ip_forward
-modprobe -a overlay veth macvlan rdma_rxe ib_uverbs rdma_ucm sch_ingress cls_flower act_pedit act_skbedit
+modprobe -a overlay veth macvlan rdma_rxe ib_uverbs ib_umad rdma_ucm sch_ingress cls_flower act_pedit act_skbedit
 ip -batch /lab/network
 tc -batch /lab/steering
 # A rail does not answer ARP for the addresses of Pods that rail-cni.sh gives it.
