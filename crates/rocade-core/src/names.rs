@@ -187,6 +187,36 @@ impl fmt::Display for Gid {
 
 text_serde!(Gid);
 
+/// A partition key of InfiniBand, printed as `0xffff`: without the highest bit its member is a limited one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pkey(pub u16);
+
+impl Pkey {
+    /// Whether its members may talk to full members only.
+    pub fn is_limited(self) -> bool {
+        self.0 & 0x8000 == 0
+    }
+}
+
+impl FromStr for Pkey {
+    type Err = ParseNameError;
+    fn from_str(s: &str) -> Result<Self, ParseNameError> {
+        let hex = s.strip_prefix("0x").filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        match hex.and_then(|hex| u16::from_str_radix(hex, 16).ok()) {
+            Some(key) => Ok(Pkey(key)),
+            None => wrong(s, "a partition key, as 0xffff"),
+        }
+    }
+}
+
+impl fmt::Display for Pkey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#06x}", self.0)
+    }
+}
+
+text_serde!(Pkey);
+
 /// Where a PCI function sits: `0000:4d:00.0`. The domain may be wider than four digits (VMD, VMBus).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rocade_core::host::Unknown;
-use rocade_core::{Hca, HcaName, LinkLayer, Netdev, Port, PortNum, Transport, Usable};
+use rocade_core::{Hca, HcaName, LinkLayer, Netdev, Port, PortNum, Transport};
 
 use crate::attributes::{Attributes, parse_number, parse_text, read_link_name, read_text};
 use crate::devices::{CharDevices, Kind};
@@ -107,7 +107,7 @@ fn read_device(around: &Surroundings<'_>, name: HcaName, dir: &Path) -> Hca {
         uverbs: around.devices.verbs(name.as_str()),
         ports: Vec::new(),
         unknown: files.unknown,
-        name,
+        ..Hca::new(name.clone())
     }
 }
 
@@ -129,7 +129,6 @@ fn read_port(around: &Surroundings<'_>, hca: &Hca, dir: &Path, number: u32, port
     let name = hca.name.as_str();
     let lid = |text: &str| parse_number(text).and_then(|lid| u16::try_from(lid).ok());
     Port {
-        port: PortNum(number),
         link_layer,
         transport,
         state: files.needed("state", "state", parse_state),
@@ -147,9 +146,8 @@ fn read_port(around: &Surroundings<'_>, hca: &Hca, dir: &Path, number: u32, port
         gids,
         umad: around.devices.mad(name, number, Kind::Umad),
         issm: around.devices.mad(name, number, Kind::Issm),
-        usable: Usable::No,
-        reason: "not judged".into(),
         unknown: files.unknown,
+        ..Port::new(PortNum(number))
     }
 }
 

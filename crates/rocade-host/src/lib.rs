@@ -39,5 +39,15 @@ pub fn read_host(root: &Root) -> Host {
     let around = infiniband::Surroundings { root, netdevs: &netdevs, devices: &devices, netlink: &netlink };
     let hcas = infiniband::read_hcas(&around, &mut unknown);
     let rdma_cm = devices::read_rdma_cm(root);
-    Host { schema_version: SCHEMA_VERSION, kernel, rdma_core, netns_mode, hcas, netdevs, rdma_cm, unknown }
+    Host {
+        schema_version: SCHEMA_VERSION,
+        kernel,
+        rdma_core,
+        netns_mode,
+        hcas,
+        netdevs,
+        rdma_cm,
+        unknown,
+        ..Host::default()
+    }
 }

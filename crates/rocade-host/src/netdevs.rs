@@ -48,6 +48,7 @@ fn join(mut links: Vec<Link>, addresses: &[Address]) -> Vec<Netdev> {
         link_type: link.link_type,
         mac: link.mac,
         kind: link.kind,
+        ..Netdev::default()
     };
     links.into_iter().map(netdev).collect()
 }

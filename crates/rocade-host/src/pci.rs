@@ -44,6 +44,7 @@ pub(crate) fn read_link(files: &mut Attributes<'_>) -> Option<PcieLink> {
         width: files.optional("pcie", "current_link_width", parse_number),
         max_speed: files.optional("pcie", "max_link_speed", parse_text),
         max_width: files.optional("pcie", "max_link_width", parse_number),
+        ..PcieLink::default()
     };
     (link.speed.is_some() || link.width.is_some() || link.max_speed.is_some()).then_some(link)
 }

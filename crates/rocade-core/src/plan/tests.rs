@@ -14,47 +14,31 @@ fn char_device(node: String) -> CharDevice {
 
 fn hca(n: u32, netdev: &str) -> Hca {
     let port = Port {
-        port: PortNum(1),
         link_layer: LinkLayer::Ethernet,
         transport: Transport::Roce,
         state: Some("ACTIVE".into()),
         phys_state: Some("LinkUp".into()),
         rate_gbps: Some(100.0),
-        lid: None,
-        sm_lid: None,
         netdev: Some(netdev.into()),
-        netlink_netdev: None,
-        netdev_mtu: None,
         gid_table_len: Some(255),
-        gids: Vec::new(),
         umad: Some(char_device(format!("umad{n}"))),
         issm: Some(char_device(format!("issm{n}"))),
         usable: Usable::Yes,
         reason: String::new(),
-        unknown: Default::default(),
+        ..Port::new(PortNum(1))
     };
     Hca {
-        name: format!("mlx5_{n}").parse().unwrap(),
         pci_address: Some(format!("0000:0{n}:00.0").parse().unwrap()),
         parent: Parent::Pci,
         pci_id: Some(PciId { vendor: 0x15b3, device: 0x1021 }),
         driver: Some("mlx5_core".into()),
-        numa_node: None,
         node_guid: Some(Guid(u64::from(n) + 1)),
         sys_image_guid: Some(Guid(u64::from(n) + 1)),
-        fw_version: None,
-        board_id: None,
-        hca_type: None,
-        hw_rev: None,
         node_type: Some(1),
-        physical_function: None,
-        software: false,
-        switch_management: None,
-        pcie: None,
         parent_netdevs: vec![netdev.into()],
         uverbs: Some(char_device(format!("uverbs{n}"))),
         ports: vec![port],
-        unknown: Default::default(),
+        ..Hca::new(format!("mlx5_{n}").parse().unwrap())
     }
 }
 
@@ -73,30 +57,17 @@ fn rxe(n: u32, netdev: &str) -> Hca {
 }
 
 fn netdev(name: &str) -> Netdev {
-    Netdev {
-        name: name.into(),
-        ifindex: 1,
-        mtu: 1500,
-        link_type: 1,
-        mac: None,
-        up: true,
-        kind: None,
-        master: None,
-        parent: None,
-        addresses: Vec::new(),
-    }
+    Netdev { name: name.into(), ifindex: 1, mtu: 1500, link_type: 1, up: true, ..Netdev::default() }
 }
 
 fn host(hcas: Vec<Hca>, netdevs: Vec<Netdev>) -> Host {
     Host {
-        schema_version: 1,
-        kernel: None,
         rdma_core: Some(true),
         netns_mode: Some(NetnsMode::Shared),
         hcas,
         netdevs,
         rdma_cm: Some(char_device("rdma_cm".into())),
-        unknown: Default::default(),
+        ..Host::default()
     }
 }
 

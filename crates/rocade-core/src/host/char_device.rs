@@ -1,0 +1,37 @@
+//! Character devices below /dev/infiniband.
+
+use serde::{Deserialize, Serialize};
+
+/// A character device and whether its node can be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CharDevice {
+    /// Name below /dev/infiniband, as `uverbs0`.
+    pub node: String,
+    /// Number of the kernel's device (…/dev of its class entry).
+    pub major: u32,
+    /// Number of the kernel's device.
+    pub minor: u32,
+    /// What /dev/infiniband holds under that name.
+    pub accessible: Accessible,
+}
+
+impl CharDevice {
+    /// Path of the node on the host.
+    pub fn path(&self) -> String {
+        format!("/dev/infiniband/{}", self.node)
+    }
+}
+
+/// State of a device node below /dev/infiniband.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accessible {
+    /// There, a character device of the right number.
+    Yes,
+    /// Not there.
+    Missing,
+    /// There, but not this character device.
+    Other,
+    /// Could not be looked at.
+    Unknown,
+}
