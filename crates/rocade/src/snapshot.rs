@@ -39,8 +39,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Under its own name the file is there whole or not at all.
+/// Under its own name the file is there whole or not at all. Only a plain file is replaced so: a device or pipe, or a
+/// link (/dev/stdout is one), stays what it is and is written into.
 fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    if path.symlink_metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(fs::write(path, content)?);
+    }
     let mut name = path.file_name().context("not a file name")?.to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
@@ -65,5 +69,16 @@ mod tests {
         fs::create_dir(&target).unwrap();
         assert!(write_whole(&target, b"x").is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_written_through_and_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("a.host"), dir.path().join("link"));
+        fs::write(&target, "what was there before").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write_whole(&link, b"x").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"x");
     }
 }
