@@ -51,14 +51,19 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Tells people a line on stderr. Where that cannot be written there is nobody to tell, which keeps nothing from being
+/// done.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Turns a command's result into the process's exit code; an error is printed here and nowhere else.
 pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
         Ok(outcome) => outcome.into(),
         Err(error) if error.is::<ReaderGone>() => Outcome::Good.into(),
         Err(error) => {
-            // A closed stderr leaves nobody to tell.
-            let _ = io::stderr().write_all(render_error(&error).as_bytes());
+            tell(render_error(&error).trim_end());
             Outcome::CouldNotLook.into()
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rocade_host::record;
 
-use crate::outcome::{Advice, Outcome, print};
+use crate::outcome::{Advice, Outcome, print, tell};
 use crate::source::Source;
 
 /// Arguments of `rocade snapshot`.
@@ -33,8 +33,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             )
         })?;
     }
-    eprintln!(
-        "rocade: the recording holds addresses, GUIDs, serial numbers and names as they are: look before you pass it on"
+    tell(
+        "rocade: the recording holds addresses, GUIDs, serial numbers and names as they are: look before you pass it on",
     );
     Ok(Outcome::Good)
 }

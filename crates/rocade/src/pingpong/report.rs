@@ -7,6 +7,7 @@ use rocade_core::gid::Choice;
 use rocade_core::pair::{Endpoint, PairResult};
 
 use crate::cli::Output;
+use crate::outcome::tell;
 
 /// Which HCA, port and GID, and why.
 pub(super) fn tell_choice(choice: &Choice) {
@@ -14,18 +15,18 @@ pub(super) fn tell_choice(choice: &Choice) {
     match &choice.gid {
         Some(gid) => {
             let address = gid.address.map_or_else(|| gid.gid.to_string(), |address| address.to_string());
-            eprintln!("rocade: {hca}/{port}, GID index {} ({address}): {reason}", gid.index);
+            tell(&format!("rocade: {hca}/{port}, GID index {} ({address}): {reason}", gid.index));
         }
-        None => eprintln!("rocade: {hca}/{port}, by LID: {reason}"),
+        None => tell(&format!("rocade: {hca}/{port}, by LID: {reason}")),
     }
     for warning in &choice.warnings {
-        eprintln!("warning: {warning}");
+        tell(&format!("warning: {warning}"));
     }
 }
 
 /// What happened, why, and what to do.
 pub(super) fn tell_failure(error: &anyhow::Error, diagnosis: &Diagnosis) {
-    eprintln!("rocade: {error:#}\ncause: {}\nhint: {}", diagnosis.cause, diagnosis.cure);
+    tell(&format!("rocade: {error:#}\ncause: {}\nhint: {}", diagnosis.cause, diagnosis.cure));
 }
 
 pub(super) fn render_local(local: &Endpoint) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::outcome::Advice;
+use crate::outcome::{Advice, tell};
 
 /// Connects to the first address of `server` that answers.
 pub(super) fn connect(server: &str, port: u16, timeout: Duration) -> anyhow::Result<TcpStream> {
@@ -34,7 +34,7 @@ pub(super) fn accept(port: u16) -> anyhow::Result<TcpStream> {
     let hint = "is another test waiting there? choose a free port with -p at both ends";
     let listener =
         listener.with_context(|| Advice::new(format!("cannot listen on TCP port {port}"), hint))?;
-    eprintln!("rocade: waiting for a client on TCP port {port}");
+    tell(&format!("rocade: waiting for a client on TCP port {port}"));
     let (stream, _) = listener.accept().context("accept a client")?;
     ready(stream)
 }
