@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::Outcome;
+use crate::terminal::Terminal;
 use crate::{agent, inventory, pingpong, snapshot};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
@@ -11,6 +12,9 @@ use crate::{agent, inventory, pingpong, snapshot};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// No colours, as with the variable NO_COLOR; they never say what words do not
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
 }
 
 /// What can be asked of rocade.
@@ -28,9 +32,9 @@ pub(crate) enum Command {
 
 impl Command {
     /// Runs the command to its end.
-    pub(crate) fn run(self) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Outcome> {
         match self {
-            Command::Inventory(args) => inventory::run(&args),
+            Command::Inventory(args) => inventory::run(&args, terminal),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Pingpong(args) => pingpong::run(&args),

@@ -1,7 +1,8 @@
 //! Aligned columns within a width. Long cells continue below; words stay whole, so that an address or a name can be
 //! copied, even where a row then gets wider than asked.
 
-const GAP: &str = "  ";
+/// Between two columns.
+pub(crate) const GAP: &str = "  ";
 
 /// Lays out rows, the first of which is the heading.
 pub(crate) fn lay_out<const N: usize>(rows: &[[String; N]], width: usize) -> String {
@@ -52,7 +53,8 @@ fn count_lines<const N: usize>(rows: &[[String; N]], widths: &[usize; N]) -> usi
     rows.iter().filter_map(lines).sum()
 }
 
-fn wrap(cell: &str, width: usize) -> Vec<String> {
+/// Lines of at most `width`, broken between words.
+pub(crate) fn wrap(cell: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in cell.split(' ') {
         match lines.last_mut() {
@@ -66,7 +68,8 @@ fn wrap(cell: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn length(text: &str) -> usize {
+/// Columns that a text takes.
+pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }
 

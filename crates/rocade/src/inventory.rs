@@ -1,25 +1,45 @@
-//! `rocade inventory`: what RDMA a host has, as a table or as JSON.
+//! `rocade inventory`: what RDMA a host has, in the view that was asked for. Each view is a module of its own.
 
+mod cells;
+mod gids;
 mod table;
+mod wide;
 
-use rocade_core::{Host, Usable};
+use anyhow::Context;
+use clap::ValueEnum;
+use rocade_core::{Host, NetnsMode, Usable};
 
-use crate::cli::Output;
 use crate::outcome::{Outcome, print};
 use crate::source::Source;
+use crate::terminal::Terminal;
+
+/// What of a host is shown, and in which form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum View {
+    /// A line a port
+    Table,
+    /// A line a port, with every column
+    Wide,
+    /// A line for each GID that is set
+    Gids,
+    /// All that is known, as JSON; docs/schema/inventory.schema.json describes it
+    Json,
+    /// The same as YAML
+    Yaml,
+}
 
 /// Arguments of `rocade inventory`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Form of the output
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    /// What to show, and how
+    #[arg(short, long, value_enum, default_value_t = View::Table)]
+    output: View,
 }
 
 /// Reads, judges and prints. A host without RDMA is an answer, not a failure.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Outcome> {
     let host = args.source.read()?;
     for (hca, why) in unread_hcas(&host) {
         eprintln!("rocade: {hca} is listed, but cannot be read: {why}");
@@ -27,12 +47,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if host.hcas.is_empty() {
         eprintln!("rocade: no RDMA device: {}", why_none(&host));
     }
-    match args.output {
-        Output::Table if host.hcas.is_empty() => {}
-        Output::Table => print(&table::render(&host))?,
-        Output::Json => print(&format!("{}\n", serde_json::to_string_pretty(&host)?))?,
-    }
+    print(&render(&host, args.output, terminal)?)?;
     Ok(Outcome::Good)
+}
+
+/// Views for people show nothing of a host without an HCA; documents are whole documents always.
+fn render(host: &Host, view: View, terminal: Terminal) -> anyhow::Result<String> {
+    Ok(match view {
+        View::Json => format!("{}\n", serde_json::to_string_pretty(host)?),
+        View::Yaml => serde_saphyr::to_string(host).context("write YAML")?,
+        _ if host.hcas.is_empty() => String::new(),
+        View::Table => table::render(host, terminal),
+        View::Wide => wide::render(host),
+        View::Gids => gids::render(host),
+    })
 }
 
 /// HCAs that the kernel lists and that are gone, or of which a recording holds nothing.
@@ -60,9 +88,23 @@ fn why_none(host: &Host) -> String {
     reason.into()
 }
 
-/// `4 HCAs, 4 ports, 3 usable`.
-fn render_counts(host: &Host) -> String {
+/// `4 HCAs, 4 ports, 3 usable; kernel 6.8.0, RDMA namespaces shared`.
+fn render_summary(host: &Host) -> String {
     let ports = || host.hcas.iter().flat_map(|hca| &hca.ports);
     let usable = ports().filter(|port| port.usable != Usable::No).count();
-    format!("{} HCAs, {} ports, {usable} usable", host.hcas.len(), ports().count())
+    let netns = match host.netns_mode {
+        Some(NetnsMode::Shared) => "shared",
+        Some(NetnsMode::Exclusive) => "exclusive",
+        None => "unknown",
+    };
+    format!(
+        "{}, {}, {usable} usable; kernel {}, RDMA namespaces {netns}",
+        count(host.hcas.len(), "HCA"),
+        count(ports().count(), "port"),
+        host.kernel.as_deref().unwrap_or("unknown")
+    )
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

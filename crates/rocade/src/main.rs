@@ -11,24 +11,26 @@ mod outcome;
 mod pingpong;
 mod snapshot;
 mod source;
+mod terminal;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::Cli;
+use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    start_log(cli.command.log_level());
-    outcome::report(cli.command.run())
+    start_log(cli.command.log_level(), cli.no_color);
+    outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color)))
 }
 
 /// Logs go to stderr, at RUST_LOG's levels where it is set and can be read.
-fn start_log(default_level: &str) {
+fn start_log(default_level: &str, no_color: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_level));
-    let colour =
-        std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let colour = std::io::stderr().is_terminal() && terminal::may_colour(no_color);
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
 }

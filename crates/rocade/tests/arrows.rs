@@ -47,6 +47,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "rocade-agent",
             "anyhow",
             "clap",
+            "rustix",
+            "serde-saphyr",
             "serde_json",
             "thiserror",
             "tokio",

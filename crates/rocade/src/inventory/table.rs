@@ -1,131 +1,156 @@
-//! The inventory as a table: a row a port, at most 100 columns, nothing by colour.
+//! The inventory as a table: one line a port. A cell that finds no room gives way to a note below the table.
 
 use std::fmt::Write;
-use std::net::IpAddr;
 
-use rocade_core::{Accessible, CharDevice, GidEntry, GidType, Hca, Host, NetnsMode, Parent, Port, Usable};
+use rocade_core::{Hca, Host, Port, Usable};
 
-use super::render_counts;
-use crate::columns::lay_out;
+use super::cells::{
+    render_indexes, render_netdev, render_rate, render_state, render_transport, render_usable,
+};
+use super::render_summary;
+use crate::columns::{GAP, length, wrap};
+use crate::terminal::Terminal;
 
-const WIDTH: usize = 100;
-const HEADING: [&str; 7] = ["HCA/PORT", "PARENT", "LINK", "NETDEV", "V2 GID INDEX", "DEVICES", "USABLE"];
+const HEADING: [&str; 4] = ["HCA/PORT", "NETDEV", "LINK", "ROLE"];
+const INDEXES: &str = "V2 GID INDEX";
+const USABLE: &str = "USABLE";
+/// Reasons up to this stand in their row rather than addresses: `port DOWN`, `software RoCE`.
+const SHORT_REASON: usize = 13;
 
-pub(super) fn render(host: &Host) -> String {
-    let mut rows = vec![HEADING.map(str::to_owned)];
-    for hca in &host.hcas {
-        rows.extend(hca.ports.iter().map(|port| render_port(host, hca, port)));
+/// A port before its cells are fitted.
+struct Row {
+    fixed: [String; 4],
+    indexes: Vec<String>,
+    usable: Usable,
+    reason: String,
+}
+
+/// Texts that found no room in their row, each once, numbered from 1.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Notes {
+    fn number(&mut self, text: String) -> usize {
+        let at = self.0.iter().position(|known| *known == text).unwrap_or_else(|| {
+            self.0.push(text);
+            self.0.len() - 1
+        });
+        at + 1
     }
-    format!("{}\n{}", render_summary(host), lay_out(&rows, WIDTH))
 }
 
-fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 7] {
-    [
-        format!("{}/{}", hca.name, port.port),
-        render_parent(hca),
-        render_link(port),
-        render_netdev(port),
-        render_addresses(host, port),
-        render_devices(hca, port),
-        render_verdict(port),
-    ]
+pub(super) fn render(host: &Host, terminal: Terminal) -> String {
+    let ports = host.hcas.iter().flat_map(|hca| hca.ports.iter().map(move |port| (hca, port)));
+    let rows: Vec<Row> = ports.map(|(hca, port)| read_row(host, hca, port)).collect();
+    let widths: [usize; 4] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| length(&row.fixed[column]));
+        cells.chain([length(HEADING[column])]).max().unwrap_or(0)
+    });
+    let room = terminal.width.saturating_sub(widths.iter().map(|width| width + GAP.len()).sum());
+    let (indexes, mut notes) = fit_indexes(&rows, room.saturating_sub(GAP.len() + verdict_width(&rows)));
+    let width = indexes.iter().map(|cell| length(cell)).max().unwrap_or(0).max(length(INDEXES));
+    let rest = room.saturating_sub(width + GAP.len());
+    let mut text = format!("{}\n", render_summary(host));
+    text += &render_line(&HEADING.map(str::to_owned), &widths, INDEXES, width, USABLE);
+    for (row, indexes) in rows.iter().zip(&indexes) {
+        let verdict = fit_verdict(row, rest, &mut notes, terminal);
+        text += &render_line(&row.fixed, &widths, indexes, width, &verdict);
+    }
+    text + &render_notes(&notes, terminal.width)
 }
 
-fn render_summary(host: &Host) -> String {
-    let netns = match host.netns_mode {
-        Some(NetnsMode::Shared) => "shared",
-        Some(NetnsMode::Exclusive) => "exclusive",
-        None => "unknown",
+fn read_row(host: &Host, hca: &Hca, port: &Port) -> Row {
+    let link = [render_transport(port.transport), render_state(port), &render_rate(port)]
+        .map(str::to_owned)
+        .join(" ");
+    Row {
+        fixed: [format!("{}/{}", hca.name, port.port), render_netdev(port), link, String::new()],
+        indexes: render_indexes(host, port),
+        usable: port.usable,
+        reason: port.reason.clone(),
+    }
+}
+
+/// Room that the verdicts need at least: the word, and a short reason or the number of a note.
+fn verdict_width(rows: &[Row]) -> usize {
+    let least = |row: &Row| {
+        let reason = match length(&row.reason) {
+            0 => 0,
+            short @ 1..=SHORT_REASON => length(": ") + short,
+            _ => length("[99]"),
+        };
+        length(render_usable(row.usable)) + reason
     };
-    format!(
-        "{}; kernel {}, RDMA namespaces {netns}",
-        render_counts(host),
-        host.kernel.as_deref().unwrap_or("unknown")
-    )
+    rows.iter().map(least).max().unwrap_or(0).max(length(USABLE))
 }
 
-fn render_parent(hca: &Hca) -> String {
-    let kind = match hca.parent {
-        Parent::Pci => "",
-        Parent::Auxiliary => " (SF)",
-        Parent::Virtio => " (virtio)",
-        Parent::Vmbus => " (VMBus)",
-        Parent::None => "virtual",
-        Parent::Other => " (other bus)",
+/// What of each row's indexes stands in the row: all, or as many as fit, the number of others and a note with all.
+fn fit_indexes(rows: &[Row], limit: usize) -> (Vec<String>, Notes) {
+    let mut notes = Notes::default();
+    let cells = rows.iter().map(|row| fit_row_indexes(row, limit, &mut notes)).collect();
+    (cells, notes)
+}
+
+fn fit_row_indexes(row: &Row, limit: usize, notes: &mut Notes) -> String {
+    let whole = row.indexes.join(" ");
+    if row.indexes.is_empty() {
+        return "-".into();
+    }
+    if length(&whole) <= limit {
+        return whole;
+    }
+    let number = notes.number(format!("{}: {whole}", row.fixed[0]));
+    let cut = |kept: usize| {
+        let others = row.indexes[kept..].iter().filter(|word| word.contains('→')).count();
+        let others = format!("+{others}[{number}]");
+        row.indexes[..kept].iter().cloned().chain([others]).collect::<Vec<_>>().join(" ")
     };
-    let mut text = hca.pci_address.map_or_else(String::new, |address| address.to_string()) + kind;
-    if let Some(pf) = hca.physical_function {
-        let _ = write!(text, " VF of {pf}");
+    let fits = |kept: &usize| length(&cut(*kept)) <= limit;
+    cut((0..row.indexes.len()).rev().find(fits).unwrap_or(0))
+}
+
+fn fit_verdict(row: &Row, room: usize, notes: &mut Notes, terminal: Terminal) -> String {
+    let word = render_usable(row.usable);
+    let painted = terminal.paint(
+        word,
+        match row.usable {
+            Usable::Yes => 2,
+            Usable::Limited => 3,
+            Usable::No => 1,
+        },
+    );
+    if row.reason.is_empty() {
+        return painted;
     }
-    text.trim_start().to_owned()
-}
-
-fn render_link(port: &Port) -> String {
-    let transport = serde_json::to_value(port.transport).ok();
-    let transport = transport.as_ref().and_then(|t| t.as_str()).unwrap_or_default();
-    let state = port.state.as_deref().unwrap_or("state unknown");
-    let rate = port.rate_gbps.map_or_else(|| "rate unknown".into(), |rate| format!("{rate}G"));
-    format!("{transport} {state} {rate}")
-}
-
-/// The port's netdev, and what RDMA netlink names where that is another one.
-fn render_netdev(port: &Port) -> String {
-    let own = port.netdev.as_deref().unwrap_or("-");
-    match port.netlink_netdev.as_deref() {
-        Some(netlink) if netlink != own => format!("{own} (netlink: {netlink})"),
-        _ => own.to_owned(),
+    if length(word) + 2 + length(&row.reason) <= room {
+        return format!("{painted}: {}", row.reason);
     }
+    format!("{painted}[{}]", notes.number(row.reason.clone()))
 }
 
-/// Every RoCE v2 index by address, `10.8.10.4→3`; link-local ones only where there are no others.
-fn render_addresses(host: &Host, port: &Port) -> String {
-    let v2 = || port.gids.iter().filter(|g| g.gid_type == Some(GidType::V2));
-    let routable = v2().any(|g| !g.gid.is_link_local());
-    let mut by_address: Vec<(IpAddr, Vec<String>)> = Vec::new();
-    for gid in v2().filter(|g| !routable || !g.gid.is_link_local()) {
-        let Some(address) = gid.address else { continue };
-        let index = render_index(host, port, gid);
-        match by_address.iter_mut().find(|(known, _)| *known == address) {
-            Some((_, indexes)) => indexes.push(index),
-            None => by_address.push((address, vec![index])),
+fn render_line(
+    fixed: &[String; 4],
+    widths: &[usize; 4],
+    indexes: &str,
+    index_width: usize,
+    verdict: &str,
+) -> String {
+    let [hca, netdev, link, role] = fixed;
+    let [w0, w1, w2, w3] = widths;
+    let line = format!(
+        "{hca:w0$}{GAP}{netdev:w1$}{GAP}{link:w2$}{GAP}{indexes:index_width$}{GAP}{role:w3$}{GAP}{verdict}"
+    );
+    format!("{}\n", line.trim_end())
+}
+
+fn render_notes(notes: &Notes, width: usize) -> String {
+    let mut text = String::new();
+    for (at, note) in notes.0.iter().enumerate() {
+        let mark = format!("[{}] ", at + 1);
+        for (line, part) in wrap(note, width.saturating_sub(mark.len())).iter().enumerate() {
+            let lead = if line == 0 { mark.as_str() } else { "" };
+            let _ = writeln!(text, "{lead:indent$}{part}", indent = mark.len());
         }
     }
-    let cells: Vec<String> = by_address.iter().map(|(a, i)| format!("{a}→{}", i.join(","))).collect();
-    if cells.is_empty() { "-".into() } else { cells.join(" ") }
-}
-
-/// The index, with the netdev where it is not the port's own.
-fn render_index(host: &Host, port: &Port, gid: &GidEntry) -> String {
-    let foreign = if host.owns(gid) { "" } else { ":other-netns" };
-    match gid.netdev.as_deref() {
-        Some(netdev) if Some(netdev) != port.netdev.as_deref() || !foreign.is_empty() => {
-            format!("{}({netdev}{foreign})", gid.index)
-        }
-        _ => gid.index.to_string(),
-    }
-}
-
-/// What a test needs; issm, which only a subnet manager opens, stands in the JSON.
-fn render_devices(hca: &Hca, port: &Port) -> String {
-    let devices = [&hca.uverbs, &port.umad].into_iter().flatten().map(render_device);
-    let text = devices.collect::<Vec<_>>().join(" ");
-    if text.is_empty() { "-".into() } else { text }
-}
-
-fn render_device(device: &CharDevice) -> String {
-    let note = match device.accessible {
-        Accessible::Yes => "",
-        Accessible::Missing => "(missing)",
-        Accessible::Other => "(other number)",
-        Accessible::Unknown => "(unknown)",
-    };
-    format!("{}{note}", device.node)
-}
-
-fn render_verdict(port: &Port) -> String {
-    match port.usable {
-        Usable::Yes => "yes".into(),
-        Usable::Limited => format!("limited: {}", port.reason),
-        Usable::No => format!("no: {}", port.reason),
-    }
+    text
 }
