@@ -304,8 +304,8 @@ impl ResourceName {
         if !is_dns_subdomain(domain) || format!("requests.{domain}").len() > 253 {
             return wrong(domain, "a resource prefix, a DNS subdomain as `rdma` or `rdma.example.org`");
         }
-        if domain == "kubernetes.io" || domain.ends_with(".kubernetes.io") || domain.starts_with("requests.")
-        {
+        // Kubernetes looks for "kubernetes.io/" anywhere, so that "mykubernetes.io" is taken for its own as well.
+        if domain.ends_with("kubernetes.io") || domain.starts_with("requests.") {
             return wrong(
                 domain,
                 "a prefix of an extended resource: kubernetes.io and requests. are reserved",
@@ -439,6 +439,8 @@ mod tests {
             "rdma/a-",
             "a/b/c",
             "kubernetes.io/a",
+            "x.kubernetes.io/a",
+            "mykubernetes.io/a",
             "requests.x/a",
             &long,
         ] {
