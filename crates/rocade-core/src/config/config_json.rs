@@ -7,7 +7,7 @@
 use super::json::{Member, Node, Position, Value, parse_json};
 use super::{Config, Resource, Selectors};
 use crate::finding::{Finding, Severity};
-use crate::names::ResourceName;
+use crate::names::{ParseNameError, ResourceName};
 
 /// Prefix of a resource whose entry names none.
 pub const DEFAULT_PREFIX: &str = "rdma";
@@ -38,7 +38,8 @@ pub fn parse_config_json(
     let config = match parse_json(text) {
         Ok(node) => judge.config(&node),
         Err(error) => {
-            let subject = format!("{file}:{}:{}", error.at.line, error.at.column);
+            let subject = format!("{file}:{}:{} {}", error.at.line, error.at.column, error.path);
+            let subject = subject.trim_end().to_owned();
             judge.say("RDC701", Severity::Error, subject, error.seen, error.wanted, "correct the JSON");
             return Err(judge.findings);
         }
@@ -61,6 +62,8 @@ struct Draft {
     slots: Option<Placed<i64>>,
     devices: Vec<String>,
     selectors: Selectors,
+    /// Keys whose values could not be read, which was said.
+    unread: Vec<&'static str>,
 }
 
 struct Judge<'a> {
@@ -74,26 +77,43 @@ impl Judge<'_> {
         let mut interval = None;
         let mut entries: &[Node] = &[];
         let mut list_at = (node.at, String::new());
-        for (key, member) in self.members(node, "", &TOP_KEYS) {
+        let members = self.members(node, "", &TOP_KEYS);
+        let mut is_list_unread = self.unread() > 0;
+        for (key, member) in members {
             match key {
                 "periodicUpdateInterval" => interval = self.whole_number(&member.value, key).or(interval),
                 _ => {
                     list_at = (member.at, key.to_owned());
+                    let unread = self.unread();
                     entries = self.list(&member.value, key).unwrap_or(entries);
+                    is_list_unread |= self.unread() > unread;
                 }
             }
         }
-        if entries.is_empty() {
+        if entries.is_empty() && !is_list_unread {
             let cure = "list at least one resource under configList";
             self.error("RDC710", list_at.0, &list_at.1, "no resource", "at least one", cure);
         }
+        let resources = self.resources(entries);
+        Config { update_interval_s: self.interval(interval), resources }
+    }
+
+    /// The entries that can be served. A name is compared with the others whatever else is wrong with its entry.
+    fn resources(&mut self, entries: &[Node]) -> Vec<Resource> {
         let drafts: Vec<Draft> = entries.iter().enumerate().map(|(i, node)| self.draft(i, node)).collect();
-        let resources: Vec<_> = drafts.into_iter().filter_map(|draft| self.resource(draft)).collect();
-        self.check_names_are_unique(&resources);
-        Config {
-            update_interval_s: self.interval(interval),
-            resources: resources.into_iter().map(|(_, _, resource)| resource).collect(),
+        let (mut names, mut resources) = (Vec::new(), Vec::new());
+        for draft in drafts {
+            let name = self.name(&draft);
+            let at = draft.name.as_ref().map_or(draft.at, |(at, _)| *at);
+            let path = format!("{}.resourceName", draft.path);
+            names.extend(name.clone().map(|name| (at, path, name)));
+            let (slots, selectors) = (self.slots(&draft), self.chosen(draft));
+            if let (Some(name), Some(slots), Some(selectors)) = (name, slots, selectors) {
+                resources.push(Resource { name, slots, selectors });
+            }
         }
+        self.check_names_are_unique(&names);
+        resources
     }
 
     fn draft(&mut self, index: usize, node: &Node) -> Draft {
@@ -106,15 +126,25 @@ impl Judge<'_> {
             slots: None,
             devices: Vec::new(),
             selectors: Selectors::default(),
+            unread: Vec::new(),
         };
-        for (key, member) in self.members(node, &path, &RESOURCE_KEYS) {
+        let unread = self.unread();
+        let members = self.members(node, &path, &RESOURCE_KEYS);
+        if self.unread() > unread {
+            draft.unread.extend(RESOURCE_KEYS);
+        }
+        for (key, member) in members {
             let (value, path) = (&member.value, format!("{path}.{key}"));
+            let unread = self.unread();
             match key {
                 "resourceName" => draft.name = self.text(value, &path).or(draft.name),
                 "resourcePrefix" => draft.prefix = self.text(value, &path).or(draft.prefix),
                 "rdmaHcaMax" => draft.slots = self.whole_number(value, &path).or(draft.slots),
                 "devices" => self.texts(value, &path, &mut draft.devices),
                 _ => self.selectors(value, &path, &mut draft.selectors),
+            }
+            if self.unread() > unread {
+                draft.unread.push(key);
             }
         }
         draft
@@ -133,50 +163,37 @@ impl Judge<'_> {
         }
     }
 
-    fn resource(&mut self, draft: Draft) -> Option<(Position, String, Resource)> {
-        let name = self.name(&draft);
-        let slots = self.slots(&draft);
-        let (name_at, at, path) = (draft.name.as_ref().map(|n| n.0), draft.at, draft.path.clone());
-        let selectors = self.chosen(draft);
-        let name_path = format!("{path}.resourceName");
-        Some((
-            name_at.unwrap_or(at),
-            name_path,
-            Resource { name: name?, slots: slots?, selectors: selectors? },
-        ))
-    }
-
     fn name(&mut self, draft: &Draft) -> Option<ResourceName> {
         let Some((at, name)) = &draft.name else {
-            let cure = "name it, as \"resourceName\": \"hca_a\"";
-            self.error("RDC704", draft.at, &draft.path, "no resourceName", "a name", cure);
+            if !draft.unread.contains(&"resourceName") {
+                let cure = "name it, as \"resourceName\": \"hca_a\"";
+                self.error("RDC704", draft.at, &draft.path, "no resourceName", "a name", cure);
+            }
             return None;
         };
         let prefix = draft.prefix.as_ref().filter(|(_, text)| !text.is_empty());
         let (prefix_at, prefix) = prefix.map_or((*at, DEFAULT_PREFIX), |(at, text)| (*at, text));
-        // A good name under the default prefix: then only the prefix can be at fault.
-        let (at, key) = match ResourceName::new(DEFAULT_PREFIX, name) {
-            Ok(_) => (prefix_at, "resourcePrefix"),
-            Err(_) => (*at, "resourceName"),
-        };
-        let path = format!("{}.{key}", draft.path);
-        match ResourceName::new(prefix, name) {
-            Err(error) => {
-                let seen = format!("Kubernetes refuses `{}`", error.seen);
-                self.error("RDC704", at, &path, seen, error.wanted, "");
-                None
-            }
-            Ok(resource) => {
-                let kept = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-                if !name.bytes().all(kept) {
-                    let subject = self.subject(draft.name.as_ref().map_or(at, |n| n.0), &path);
-                    let cure = "only a way back to the k8s-rdma-shared-dev-plugin needs the narrower form";
-                    let wanted = "letters, digits and _ for that plugin";
-                    self.say("RDC711", Severity::Note, subject, format!("`{name}`"), wanted, cure);
-                }
-                Some(resource)
-            }
+        // Each beside a good one, so that what is refused is its own fault.
+        let path = |key: &str| format!("{}.{key}", draft.path);
+        let is_prefix_good = self.take(prefix_at, &path("resourcePrefix"), ResourceName::new(prefix, "a"));
+        let is_name_good = self.take(*at, &path("resourceName"), ResourceName::new(DEFAULT_PREFIX, name));
+        let resource = ResourceName::new(prefix, name).ok().filter(|_| is_prefix_good && is_name_good)?;
+        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            let subject = self.subject(*at, &path("resourceName"));
+            let cure = "only a way back to the k8s-rdma-shared-dev-plugin needs the narrower form";
+            let wanted = "letters, digits and _ for that plugin";
+            self.say("RDC711", Severity::Note, subject, format!("`{name}`"), wanted, cure);
         }
+        Some(resource)
+    }
+
+    /// Whether the name was taken; says why not.
+    fn take(&mut self, at: Position, path: &str, name: Result<ResourceName, ParseNameError>) -> bool {
+        if let Err(error) = &name {
+            let seen = format!("Kubernetes refuses `{}`", error.seen);
+            self.error("RDC704", at, path, seen, error.wanted, "");
+        }
+        name.is_ok()
     }
 
     fn slots(&mut self, draft: &Draft) -> Option<u32> {
@@ -184,6 +201,7 @@ impl Judge<'_> {
         let cure = "set how many Pods may share the HCAs, as \"rdmaHcaMax\": 100";
         let wanted = "a whole number from 1 to 200000";
         match draft.slots {
+            None if draft.unread.contains(&"rdmaHcaMax") => None,
             None => {
                 self.warning(
                     "RDC708",
@@ -213,6 +231,7 @@ impl Judge<'_> {
         match (draft.selectors.is_empty(), draft.devices.is_empty()) {
             (false, true) => Some(draft.selectors),
             (true, false) => Some(Selectors { if_names: draft.devices, ..Selectors::default() }),
+            (true, true) if draft.unread.iter().any(|key| ["devices", "selectors"].contains(key)) => None,
             (true, true) => {
                 self.error(
                     "RDC706",
@@ -242,13 +261,12 @@ impl Judge<'_> {
     }
 
     /// The plugin refuses one name under two prefixes as well: its socket is named after the name alone.
-    fn check_names_are_unique(&mut self, resources: &[(Position, String, Resource)]) {
-        for (i, (at, path, resource)) in resources.iter().enumerate() {
-            for (first_at, _, first) in &resources[..i] {
+    fn check_names_are_unique(&mut self, names: &[(Position, String, ResourceName)]) {
+        for (i, (at, path, name)) in names.iter().enumerate() {
+            for (first_at, _, first) in &names[..i] {
                 let line = first_at.line;
-                if first.name.name() == resource.name.name() {
-                    let seen =
-                        format!("a second resource `{}`, the first is in line {line}", resource.name.name());
+                if first.name() == name.name() {
+                    let seen = format!("a second resource `{}`, the first is in line {line}", name.name());
                     self.error(
                         "RDC705",
                         *at,
@@ -257,10 +275,9 @@ impl Judge<'_> {
                         "each name once, whatever its prefix",
                         "rename one",
                     );
-                } else if first.name.grant_variable() == resource.name.grant_variable() {
-                    let variable = resource.name.grant_variable();
-                    let seen =
-                        format!("`{}` and `{}` (line {line}) share {variable}", resource.name, first.name);
+                } else if first.grant_variable() == name.grant_variable() {
+                    let variable = name.grant_variable();
+                    let seen = format!("`{name}` and `{first}` (line {line}) share {variable}");
                     self.error(
                         "RDC712",
                         *at,
@@ -358,6 +375,11 @@ impl Judge<'_> {
     fn wrong_kind<T>(&mut self, at: Position, path: &str, seen: &Value, wanted: &str) -> Option<T> {
         self.error("RDC703", at, path, seen.to_string(), wanted, "");
         None
+    }
+
+    /// How many values could not be read so far. What depends on one is not called missing.
+    fn unread(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.code == "RDC703").count()
     }
 
     fn error(

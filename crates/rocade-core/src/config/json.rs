@@ -43,6 +43,8 @@ pub(super) struct Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SyntaxError {
     pub(super) at: Position,
+    /// The key that it is at, or behind: `configList[0].selectors`; empty before the first.
+    pub(super) path: String,
     pub(super) seen: String,
     pub(super) wanted: &'static str,
 }
@@ -55,6 +57,15 @@ pub(super) fn parse_json(text: &str) -> Result<Node, SyntaxError> {
     match reader.peek() {
         None => Ok(node),
         Some(_) => reader.wrong("nothing after the value"),
+    }
+}
+
+impl SyntaxError {
+    /// Seen from one level further out: `step` is a key, or `[N]`.
+    fn within(mut self, step: &str) -> Self {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{step}{dot}{}", self.path);
+        self
     }
 }
 
@@ -119,13 +130,18 @@ impl Reader<'_> {
             }
             let key = self.text()?;
             self.skip_space();
-            self.expect(':', "a colon after the key")?;
-            members.push(Member { at, key, value: self.value()? });
-            if self.closes('}') {
+            let (value, more) = self.member_value().map_err(|error| error.within(&key))?;
+            members.push(Member { at, key, value });
+            if !more {
                 return Ok(Value::Object(members));
             }
-            self.expect(',', "a comma or }")?;
         }
+    }
+
+    fn member_value(&mut self) -> Result<(Node, bool), SyntaxError> {
+        self.expect(':', "a colon after the key")?;
+        let value = self.value()?;
+        Ok((value, self.goes_on('}', "a comma or }")?))
     }
 
     fn list(&mut self) -> Result<Value, SyntaxError> {
@@ -134,12 +150,26 @@ impl Reader<'_> {
             return Ok(Value::List(items));
         }
         loop {
-            items.push(self.value()?);
-            if self.closes(']') {
+            let step = format!("[{}]", items.len());
+            let (item, more) = self.item().map_err(|error| error.within(&step))?;
+            items.push(item);
+            if !more {
                 return Ok(Value::List(items));
             }
-            self.expect(',', "a comma or ]")?;
         }
+    }
+
+    fn item(&mut self) -> Result<(Node, bool), SyntaxError> {
+        let item = self.value()?;
+        Ok((item, self.goes_on(']', "a comma or ]")?))
+    }
+
+    /// Whether a comma comes next, and not the closing bracket.
+    fn goes_on(&mut self, bracket: char, wanted: &'static str) -> Result<bool, SyntaxError> {
+        if self.closes(bracket) {
+            return Ok(false);
+        }
+        self.expect(',', wanted).map(|()| true)
     }
 
     fn text(&mut self) -> Result<String, SyntaxError> {
@@ -291,10 +321,11 @@ impl Reader<'_> {
 
     fn wrong<T>(&self, wanted: &'static str) -> Result<T, SyntaxError> {
         let seen = match self.peek() {
+            Some('\u{feff}') => "a byte order mark (U+FEFF)".to_owned(),
             Some(c) => format!("`{}`", c.escape_debug()),
             None => "the end of the file".to_owned(),
         };
-        Err(SyntaxError { at: self.at, seen, wanted })
+        Err(SyntaxError { at: self.at, path: String::new(), seen, wanted })
     }
 }
 
@@ -373,6 +404,22 @@ mod tests {
         assert_eq!((error.seen.as_str(), error.wanted), ("`}`", "a key in double quotes"));
         assert_eq!(parse_json("[1").unwrap_err().seen, "the end of the file");
         assert_eq!(parse_json("01").unwrap_err().wanted, "nothing after the value");
+    }
+
+    #[test]
+    fn a_syntax_error_names_the_key_that_it_is_at_or_behind() {
+        let path = |text: &str| parse_json(text).unwrap_err().path;
+        assert_eq!(path(r#"{"a": [{"b": 1, "c": tru}]}"#), "a[0].c");
+        assert_eq!(path(r#"{"a": [1, [2 3]]}"#), "a[1][0]");
+        assert_eq!(path(r#"{"a": [1, 2], "b" 3}"#), "b");
+        assert_eq!(path(r#"{"a": [1, 2] "b": 3}"#), "a");
+        assert_eq!(path(r#"{"a": {"b": "x"#), "a.b");
+        assert_eq!(path(r#"{"a": 1,}"#), "");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_called_by_its_name() {
+        assert_eq!(parse_json("\u{feff}{}").unwrap_err().seen, "a byte order mark (U+FEFF)");
     }
 
     #[test]

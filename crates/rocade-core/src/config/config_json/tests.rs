@@ -167,6 +167,47 @@ fn every_error_of_a_file_is_said_at_once() {
     assert_eq!(refusals(&text, false).len(), 3);
 }
 
+#[test]
+fn a_prefix_is_refused_under_its_own_key_whatever_the_name_is() {
+    let entry = r#"{"resourceName": "-a", "resourcePrefix": "B", "rdmaHcaMax": 1, "devices": ["e"]}"#;
+    assert_eq!(
+        refusals(&file_of(&[entry]), false),
+        [
+            "RDC704 config.json:2 configList[0].resourcePrefix: Kubernetes refuses `B`",
+            "RDC704 config.json:2 configList[0].resourceName: Kubernetes refuses `-a`",
+        ]
+    );
+}
+
+#[test]
+fn a_second_resource_of_a_name_is_found_beside_other_faults() {
+    let faulty = r#"{"resourceName": "a", "rdmaHcaMax": -1, "devices": ["e"]}"#;
+    let refusals = refusals(&file_of(&[faulty, &resource("a")]), false);
+    assert!(refusals[1].starts_with("RDC705 config.json:3 configList[1].resourceName"), "{refusals:?}");
+}
+
+#[test]
+fn what_could_not_be_read_is_not_called_missing() {
+    for text in [
+        "[]".to_owned(),
+        r#"{"configList": {}}"#.into(),
+        file_of(&["7"]),
+        file_of(&[r#"{"resourceName": 1, "rdmaHcaMax": 1, "devices": ["e"]}"#]),
+        file_of(&[r#"{"resourceName": "a", "rdmaHcaMax": "1", "devices": ["e"]}"#]),
+        file_of(&[r#"{"resourceName": "a", "rdmaHcaMax": 1, "devices": "e"}"#]),
+        file_of(&[r#"{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"ifNames": "e"}}"#]),
+    ] {
+        let refusals = refusals(&text, false);
+        assert!(refusals.len() == 1 && refusals[0].starts_with("RDC703"), "{text}: {refusals:?}");
+    }
+}
+
+#[test]
+fn a_syntax_error_has_its_line_and_column_and_the_key_that_it_is_at() {
+    let text = "{\"configList\": [{\"resourceName\": \"a\",\n\"rdmaHcaMax\": 0100}]}";
+    assert_eq!(refusals(text, false), ["RDC701 config.json:2:16 configList[0].rdmaHcaMax: `1`"]);
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
