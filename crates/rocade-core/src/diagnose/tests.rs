@@ -1,19 +1,15 @@
 //! Each cause by the evidence that shows it.
 
 use super::*;
-use crate::host::GidEntry;
+use crate::host::{GidEntry, Netdev};
 use crate::names::{GidIndex, PortNum};
 
 /// A host with one rail, 10.1.0.1/24 and fd01::1/64 on eth1.
 fn host() -> Host {
-    serde_json::from_value(serde_json::json!({
-        "schema_version": 1, "hcas": [],
-        "netdevs": [{
-            "name": "eth1", "ifindex": 2, "mtu": 1500, "link_type": 1, "up": true,
-            "addresses": [["10.1.0.1", 24], ["fd01::1", 64]],
-        }],
-    }))
-    .unwrap()
+    let addresses = vec![("10.1.0.1".parse().unwrap(), 24), ("fd01::1".parse().unwrap(), 64)];
+    let eth1 =
+        Netdev { name: "eth1".into(), ifindex: 2, link_type: 1, up: true, addresses, ..Netdev::default() };
+    Host { netdevs: vec![eth1], ..Host::default() }
 }
 
 fn over(local: Option<&str>) -> Choice {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::host::{Accessible, Netdev, Transport};
+use crate::host::{Accessible, CharDevice, Netdev, Transport};
 use crate::names::Gid;
 
 /// (index, address, type, netdev)
@@ -20,30 +20,31 @@ fn entry((index, address, gid_type, netdev): GidSpec) -> GidEntry {
     }
 }
 
-/// Fields that the choice does not read are left out: absent is None.
 fn hca(name: &str, gids: Vec<GidEntry>) -> Hca {
-    let hca = serde_json::json!({
-        "name": name, "parent": "none", "software": true, "parent_netdevs": [],
-        "uverbs": { "node": "uverbs0", "major": 231, "minor": 192, "accessible": "yes" },
-        "ports": [{
-            "port": 1, "link_layer": "Ethernet", "transport": "roce", "state": "ACTIVE", "gids": gids,
-            "usable": "yes", "reason": "",
-        }],
-    });
-    serde_json::from_value(hca).unwrap()
+    let accessible = Accessible::Yes;
+    let port = Port {
+        link_layer: LinkLayer::Ethernet,
+        transport: Transport::Roce,
+        state: Some("ACTIVE".into()),
+        gids,
+        ..Port::new(PortNum(1))
+    };
+    Hca {
+        software: true,
+        uverbs: Some(CharDevice { node: "uverbs0".into(), major: 231, minor: 192, accessible }),
+        ports: vec![port],
+        ..Hca::new(name.parse().unwrap())
+    }
 }
 
 fn netdev(name: &str, addresses: &[(&str, u8)]) -> Netdev {
-    let netdev = serde_json::json!({
-        "name": name, "ifindex": 1, "mtu": 1500, "link_type": 1, "up": true, "addresses": addresses,
-    });
-    serde_json::from_value(netdev).unwrap()
+    let addresses = addresses.iter().map(|(address, prefix)| (address.parse().unwrap(), *prefix)).collect();
+    Netdev { name: name.into(), ifindex: 1, link_type: 1, up: true, addresses, ..Netdev::default() }
 }
 
 /// A host whose ports are judged as a read one's are.
 fn host(hcas: Vec<Hca>, netdevs: Vec<Netdev>) -> Host {
-    let host = serde_json::json!({ "schema_version": 1, "hcas": hcas, "netdevs": netdevs });
-    judged(serde_json::from_value(host).unwrap())
+    judged(Host { hcas, netdevs, ..Host::default() })
 }
 
 fn judged(mut host: Host) -> Host {
