@@ -212,8 +212,9 @@ fn lock_path(folder: &Path) -> PathBuf {
     folder.join("logs/holder.log")
 }
 
+/// A shared lock, since two that ask at once must not take each other for the holder.
 fn is_free(folder: &Path) -> bool {
-    File::open(lock_path(folder)).map_or(true, |file| file.try_lock().is_ok())
+    File::open(lock_path(folder)).map_or(true, |file| file.try_lock_shared().is_ok())
 }
 
 fn await_free(folder: &Path) -> Result<()> {
@@ -239,4 +240,22 @@ fn forget(folder: &Path) {
         let _ = holder.end();
     }
     let _ = cache::remove(folder);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_folder_is_free_once_its_holder_has_gone_however_many_ask() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("logs")).unwrap();
+        let holder = File::create(lock_path(folder.path())).unwrap();
+        holder.lock().unwrap();
+        assert!(!is_free(folder.path()));
+        drop(holder);
+        let another_asks = File::open(lock_path(folder.path())).unwrap();
+        another_asks.lock_shared().unwrap();
+        assert!(is_free(folder.path()));
+    }
 }
