@@ -31,6 +31,8 @@ const RUN_DISK_MIB: u64 = 2 * 1024;
 pub struct Facts {
     /// Effective user.
     pub is_root: bool,
+    /// The processor's architecture, in Rust's words.
+    pub architecture: &'static str,
     /// Opening /dev/net/tun: its error text, None when it went well.
     pub tun_error: Option<String>,
     /// What `unshare` of the lab's namespaces said, None when it went well.
@@ -63,6 +65,12 @@ pub fn check(facts: &Facts) -> Vec<String> {
     if !facts.is_root {
         lacks.push("not root: the lab makes namespaces, bridges and taps; run it as root (sudo)".to_string());
     }
+    if facts.architecture != "x86_64" {
+        lacks.push(format!(
+            "this is {}: the nodes are x86_64 machines with x86_64 programs; use such a machine",
+            facts.architecture
+        ));
+    }
     if let Some(error) = &facts.tun_error {
         lacks.push(format!("/dev/net/tun cannot be opened ({error}): the nodes' networks need it; `modprobe tun`, or give it to this container with --device /dev/net/tun"));
     }
@@ -92,6 +100,7 @@ fn read(cache: &Cache) -> Result<Facts> {
     let missing = PROGRAMS.iter().filter(|(program, _)| !host_packages::is_installed(program));
     Ok(Facts {
         is_root: rustix::process::geteuid().is_root(),
+        architecture: std::env::consts::ARCH,
         tun_error: tun.err().map(|error| error.to_string()),
         namespace_error: try_namespaces(),
         lacking: missing.map(|(program, _)| program.to_string()).collect(),
@@ -131,6 +140,7 @@ mod tests {
     fn good() -> Facts {
         Facts {
             is_root: true,
+            architecture: "x86_64",
             tun_error: None,
             namespace_error: None,
             lacking: vec![],
@@ -150,6 +160,7 @@ mod tests {
         let tun = Some("No such file or directory".to_string());
         let cases = [
             (Facts { is_root: false, ..good() }, "root", "sudo"),
+            (Facts { architecture: "aarch64", ..good() }, "aarch64", "use such a machine"),
             (Facts { tun_error: tun, ..good() }, "/dev/net/tun", "modprobe tun"),
             (Facts { namespace_error: Some("EPERM".into()), ..good() }, "namespaces", "CAP_SYS_ADMIN"),
             (Facts { lacking: vec!["go".into()], ..good() }, "no go", "install Go"),
