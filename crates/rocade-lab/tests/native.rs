@@ -105,6 +105,7 @@ fn is_full(devices: &Devices) -> bool {
 
 fn restart_kubelets(node: &mut NativeNode) -> Result<()> {
     let restarts = std::env::var("ROCADE_NATIVE_RESTARTS").map_or(Ok(20), |n| n.parse())?;
+    ensure!(restarts > 0, "ROCADE_NATIVE_RESTARTS must be 1 or more");
     let (mut listed, mut admitted, mut earlier) = (Vec::new(), Vec::new(), None::<(String, Devices)>);
     for round in 0..restarts {
         let begun = Instant::now();
