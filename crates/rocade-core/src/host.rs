@@ -18,7 +18,9 @@ mod system;
 pub use char_device::{Accessible, CharDevice};
 pub use hca::{Companion, FunctionKind, Hca, Parent, Planes, PlanesVerdict, Relation, Role, RoleKind};
 pub use netdev::{Bond, BondMember, Dcb, DcbApp, Netdev, Qos, Route, Rule};
-pub use pci::{Accelerator, Acs, Bridge, Distance, IommuGroup, PcieLink, PcieSettings, PortType, Vpd};
+pub use pci::{
+    Accelerator, Acs, Bridge, Distance, IommuGroup, NetworkCard, PcieLink, PcieSettings, PortType, Vpd,
+};
 pub use pod::{Pod, PodGrant, PodNetwork};
 pub use port::{Counter, GidEntry, GidType, LinkLayer, Port, Transport, Usable};
 pub use system::{GpuDirect, Limit, Memlock, Module, Ofed, RemoteStorage};
@@ -41,6 +43,11 @@ pub struct Host {
     pub rdma_core: Option<bool>,
     /// RDMA network namespace mode (RDMA netlink SYS_GET, else ib_core's parameter netns_mode).
     pub netns_mode: Option<NetnsMode>,
+    /// What the kernel's command line or /etc/modprobe.d makes of that mode at the next boot, and which of them says it;
+    /// None where nothing says it.
+    pub netns_mode_at_boot: Option<(NetnsMode, String)>,
+    /// Name of the host (/proc/sys/kernel/hostname).
+    pub hostname: Option<String>,
     /// RDMA devices, by name in natural order (mlx5_2 before mlx5_10).
     pub hcas: Vec<Hca>,
     /// Network interfaces of this network namespace, by ifindex.
@@ -67,6 +74,11 @@ pub struct Host {
     pub sysctls: BTreeMap<String, i64>,
     /// CPU frequency governor → CPUs that have it; empty where there is no frequency scaling.
     pub governors: BTreeMap<String, u32>,
+    /// PCI functions of network cards that no RDMA device sits on.
+    pub network_cards: Vec<NetworkCard>,
+    /// Providers of libibverbs on this file system (names of *.driver below /etc/libibverbs.d, as `mlx5`); None where
+    /// there is no such directory.
+    pub verbs_providers: Option<Vec<String>>,
     /// GPUs and other accelerators, by address.
     pub accelerators: Vec<Accelerator>,
     /// What GPUDirect needs.

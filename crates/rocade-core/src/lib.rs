@@ -1,6 +1,8 @@
 //! The model: what a host's RDMA is, and the rules over it. No file, network, clock or environment is
 //! touched here; text comes in as `&str`, answers go out as types.
 
+pub mod absence;
+pub mod check;
 pub mod config;
 pub mod diagnose;
 pub mod finding;
@@ -9,6 +11,7 @@ pub mod host;
 pub mod names;
 pub mod pair;
 pub mod plan;
+pub mod policy;
 pub mod usable;
 
 pub use finding::{Finding, Severity};

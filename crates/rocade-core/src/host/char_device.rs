@@ -20,6 +20,11 @@ impl CharDevice {
     pub fn path(&self) -> String {
         format!("/dev/infiniband/{}", self.node)
     }
+
+    /// Whether the node is there and opens this device.
+    pub fn is_there(&self) -> bool {
+        self.accessible == Accessible::Yes
+    }
 }
 
 /// State of a device node below /dev/infiniband.

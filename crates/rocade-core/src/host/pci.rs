@@ -117,6 +117,27 @@ pub enum Acs {
     Redirect,
 }
 
+/// A PCI function of class network (0x02) or InfiniBand (0x0c06) that no RDMA device sits on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkCard {
+    /// Its address.
+    pub pci_address: PciAddress,
+    /// Vendor and device id.
+    pub pci_id: Option<PciId>,
+    /// PCI class and subclass: 0x0200 Ethernet, 0x0207 InfiniBand, 0x0208 fabric.
+    pub class: u16,
+    /// Driver that is bound.
+    pub driver: Option<String>,
+}
+
+impl NetworkCard {
+    /// Whether it is a card of a kind that always does RDMA.
+    pub fn is_rdma_hardware(&self) -> bool {
+        // Mellanox makes no network card without it; the classes are InfiniBand's and Omni-Path's.
+        matches!(self.class, 0x0207 | 0x0208 | 0x0c06) || self.pci_id.is_some_and(|id| id.vendor == 0x15b3)
+    }
+}
+
 /// A GPU or another accelerator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accelerator {
