@@ -70,18 +70,24 @@ fn in_words(bytes: &[u8]) -> String {
     }
 }
 
+/// Two ends of a unix socket pair, which read, write, time out and break as TCP's do, but need no interface that is up.
+#[cfg(test)]
+pub(crate) fn connected_ends() -> (TcpStream, TcpStream) {
+    use std::os::fd::OwnedFd;
+    let (one, other) = std::os::unix::net::UnixStream::pair().expect("a socket pair");
+    (OwnedFd::from(one).into(), OwnedFd::from(other).into())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::thread;
 
     use super::*;
 
     /// A connection to a peer that does as it is told.
     fn connected_to(peer: impl FnOnce(TcpStream) + Send + 'static) -> TcpStream {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        thread::spawn(move || peer(listener.accept().unwrap().0));
+        let (stream, other) = connected_ends();
+        thread::spawn(move || peer(other));
         stream
     }
 

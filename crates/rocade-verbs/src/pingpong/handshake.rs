@@ -42,7 +42,6 @@ fn receive_address(stream: &TcpStream, timeout: Duration) -> Result<Endpoint, Ve
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
     use std::sync::mpsc;
     use std::thread::{self, JoinHandle};
 
@@ -61,9 +60,8 @@ mod tests {
     fn against<T: Send + 'static>(
         part: impl FnOnce(TcpStream) -> T + Send + 'static,
     ) -> (TcpStream, JoinHandle<T>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (stream, thread::spawn(move || part(listener.accept().unwrap().0)))
+        let (stream, other) = exchange::connected_ends();
+        (stream, thread::spawn(move || part(other)))
     }
 
     fn refusal(role: Role, timeout: Duration, part: impl FnOnce(TcpStream) + Send + 'static) -> VerbsError {
