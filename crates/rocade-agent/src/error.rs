@@ -71,12 +71,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error and its causes in one line, for a log.
+    /// The error and its causes in one line, for a log. Layers of the transport repeat what lies below them: each thing
+    /// is said once.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            text = format!("{text}: {error}");
+            let said = error.to_string();
+            if !text.ends_with(&said) {
+                text = format!("{text}: {said}");
+            }
             cause = error.source();
         }
         text
@@ -85,4 +89,21 @@ impl Error {
 
 fn lines(findings: &[Finding]) -> String {
     findings.iter().map(|f| format!("  {f}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::transport::Endpoint;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_reason_of_a_failed_dial_is_said_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("kubelet.sock");
+        let address = Endpoint::from_shared(format!("unix://{}", path.display())).unwrap();
+        let source = address.connect().await.unwrap_err();
+        let text = Error::Dial { path, source }.chain();
+        assert_eq!(text.matches("No such file or directory").count(), 1, "{text}");
+    }
 }
