@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, inventory, pingpong, snapshot};
+use crate::{agent, check, inventory, pingpong, snapshot};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what RDMA this host has, and what keeps a port from being used
     Inventory(inventory::Args),
+    /// Judge this host: what is wrong, what was seen, what to do
+    Check(check::Args),
     /// Record this host into a file that every reading command takes with --from
     Snapshot(snapshot::Args),
     /// Offer this node's HCAs to the kubelet, as the k8s-rdma-shared-dev-plugin's configuration says
@@ -35,6 +37,7 @@ impl Command {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Outcome> {
         match self {
             Command::Inventory(args) => inventory::run(&args, terminal),
+            Command::Check(args) => check::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Pingpong(args) => pingpong::run(&args),
@@ -44,7 +47,7 @@ impl Command {
     /// The log level where RUST_LOG says nothing: services tell their rare changes, commands only what is odd.
     pub(crate) fn log_level(&self) -> &'static str {
         match self {
-            Command::Inventory(_) | Command::Snapshot(_) | Command::Pingpong(_) => "warn",
+            Command::Inventory(_) | Command::Check(_) | Command::Snapshot(_) | Command::Pingpong(_) => "warn",
             Command::Agent(_) => "info",
         }
     }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod check;
 mod cli;
 mod columns;
 mod inventory;

@@ -20,23 +20,32 @@ impl Source {
     /// Opens the host.
     pub(crate) fn open(&self) -> anyhow::Result<Root> {
         let Some(file) = &self.from else { return Ok(Root::live("/")?) };
-        Root::open(file).map_err(|error| advise(error, file))
+        Root::open(file).map_err(|error| advise(error, "--from", file))
     }
 
     /// Reads the host and judges its ports.
     pub(crate) fn read(&self) -> anyhow::Result<Host> {
-        let mut host = read_host(&self.open()?);
-        judge(&mut host);
-        Ok(host)
+        Ok(judged(&self.open()?))
+    }
+
+    /// Reads a recorded host that another flag than `--from` names.
+    pub(crate) fn read_recorded(flag: &str, file: &Path) -> anyhow::Result<Host> {
+        Root::open(file).map(|root| judged(&root)).map_err(|error| advise(error, flag, file))
     }
 }
 
-fn advise(error: Error, file: &Path) -> anyhow::Error {
+fn judged(root: &Root) -> Host {
+    let mut host = read_host(root);
+    judge(&mut host);
+    host
+}
+
+fn advise(error: Error, flag: &str, file: &Path) -> anyhow::Error {
     let hint = match error {
         Error::Snapshot { .. } => "record a host with `rocade snapshot --out FILE`, and send the file whole",
         Error::Read { .. } | Error::OpenRoot { .. } => {
-            "--from takes a file written by `rocade snapshot --out FILE`"
+            "it takes a file written by `rocade snapshot --out FILE`"
         }
     };
-    anyhow::Error::new(error).context(Advice::new(format!("--from {}", file.display()), hint))
+    anyhow::Error::new(error).context(Advice::new(format!("{flag} {}", file.display()), hint))
 }
