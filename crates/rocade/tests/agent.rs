@@ -45,7 +45,7 @@ fn entry(name: &str) -> String {
 fn a_configuration_that_cannot_be_served_ends_in_2_with_line_and_key_and_nothing_registered() {
     let (a, bad) = (entry("hca_a"), entry("hca a"));
     let cases = [
-        ("{\"configList\": [\n}".to_owned(), "config.json:2:1: `}`, wanted a value"),
+        ("{\"configList\": [\n}".to_owned(), "config.json:2:1 configList[0]: `}`, wanted a value"),
         (
             format!("{{\"configList\": [\n{a},\n{a}]}}"),
             "config.json:3 configList[1].resourceName: a second resource `hca_a`",
