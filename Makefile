@@ -2,7 +2,7 @@
 LAB = cargo run --quiet --package rocade-lab --
 BENCH = cargo test --quiet --package rocade-lab --features bench
 
-.PHONY: build test soak lint quick demo lab
+.PHONY: build test soak lint quick docs demo lab
 
 build: ## the product: target/release/rocade
 	cargo build --release --package rocade
@@ -20,6 +20,9 @@ lint:
 
 quick: ## the tests that need no root, no network and no lab
 	cargo test --quiet
+
+docs: ## write the pages anew that are made from the code
+	UPDATE_PAGES=1 cargo test --quiet --package rocade-core --test checks_page
 
 demo: ## from recorded hosts to two Pods that talk RDMA; ARGS=--keep leaves the cluster up
 	$(LAB) demo $(ARGS)

@@ -16,6 +16,7 @@ mod counters;
 mod expect;
 mod gid;
 mod gpu;
+mod items;
 mod kernel;
 mod pcie;
 mod pod;
@@ -23,6 +24,7 @@ mod port;
 mod qos;
 mod rails;
 
+pub use items::{ITEMS, Item};
 use rails::At;
 
 /// One rule: a row of docs/checks.md.

@@ -15,7 +15,7 @@ mod pod;
 mod port;
 mod system;
 
-pub use char_device::{Accessible, CharDevice};
+pub use char_device::{Accessible, CharDevice, OpenNode};
 pub use hca::{Companion, FunctionKind, Hca, Parent, Planes, PlanesVerdict, Relation, Role, RoleKind};
 pub use netdev::{Bond, BondMember, Dcb, DcbApp, Netdev, Qos, Route, Rule};
 pub use pci::{
@@ -58,6 +58,8 @@ pub struct Host {
     pub orphan_uverbs: Vec<CharDevice>,
     /// Interfaces that stand for a VF or SF of an embedded switch, and carry no RDMA of their own.
     pub representors: Vec<String>,
+    /// Character devices in /dev/infiniband, and what opens behind them; empty also where they were not read.
+    pub nodes: Vec<OpenNode>,
     /// Whether this is the host's first network namespace; None where that cannot be told.
     pub initial_netns: Option<bool>,
     /// Modules that RDMA, network cards and GPUs depend on; empty also where they were not read.

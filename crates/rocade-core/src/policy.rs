@@ -91,7 +91,7 @@ pub struct Group {
     /// Name below /proc/sys with dots (`net.ipv4.conf.all.rp_filter`) → value.
     #[serde(default)]
     #[garde(skip)]
-    pub sysctls: std::collections::BTreeMap<String, String>,
+    pub sysctls: std::collections::BTreeMap<String, i64>,
     /// RDMA network namespace mode.
     #[serde(default)]
     #[garde(skip)]

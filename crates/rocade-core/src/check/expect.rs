@@ -1,8 +1,8 @@
 //! Rules that hold a host against the policy: what its groups expect. Codes lie in the families of what is expected.
 
-use super::{Case, Rule, Sheet, port_name, why};
+use super::{Case, Rule, Sheet, port_name, qos, why};
 use crate::finding::Severity;
-use crate::host::{Hca, Port, Usable};
+use crate::host::{Hca, Netdev, Port, Usable};
 use crate::policy::{Group, PortExpectation, matches};
 
 pub(super) const RULES: &[Rule] = &[
@@ -13,6 +13,14 @@ pub(super) const RULES: &[Rule] = &[
         why: "A policy that expects nothing of a host would pass it, whatever it is like.",
         cure: "name the host under hosts of a group, or choose one with --group",
         judge: no_group,
+    },
+    Rule {
+        code: "RDC151",
+        severity: Severity::Error,
+        title: "A kernel setting is not the expected one",
+        why: "ARP, reverse path and neighbour table settings decide whether several rails work at all.",
+        cure: "sysctl -w NAME=VALUE, and the same in /etc/sysctl.d",
+        judge: sysctls,
     },
     Rule {
         code: "RDC153",
@@ -63,6 +71,39 @@ pub(super) const RULES: &[Rule] = &[
         cure: "burn the expected firmware and reset the card in a maintenance window, or correct the policy",
         judge: firmware,
     },
+    Rule {
+        code: "RDC350",
+        severity: Severity::Error,
+        title: "PFC is not on exactly the expected priorities",
+        why: "A rail that is lossless on another priority than its switch drops packets or stops others.",
+        cure: "mlnx_qos -i NETDEV --pfc 0,0,0,1,0,0,0,0, or `dcb pfc set dev NETDEV prio-pfc all:off 3:on`",
+        judge: pfc,
+    },
+    Rule {
+        code: "RDC351",
+        severity: Severity::Error,
+        title: "ECN is not on for an expected priority",
+        why: "Congestion control needs both roles on each port.",
+        cure: "echo 1 > /sys/class/net/NETDEV/ecn/roce_np/enable/PRIORITY, the same in roce_rp",
+        judge: ecn,
+    },
+    Rule {
+        code: "RDC352",
+        severity: Severity::Error,
+        title: "RoCE's packets do not carry the expected DSCP, or DSCP is not trusted",
+        why: "The network puts them into another queue than the lossless one.",
+        cure: "echo TCLASS > /sys/class/infiniband/HCA/tc/1/traffic_class (four times the DSCP, plus 2 for ECN) and \
+               cma_roce_tos alike; mlnx_qos -i NETDEV --trust dscp",
+        judge: dscp,
+    },
+    Rule {
+        code: "RDC450",
+        severity: Severity::Error,
+        title: "MaxReadReq is not the expected one",
+        why: "It decides how fast the HCA fetches what it sends.",
+        cure: "setpci -s ADDRESS CAP_EXP+8.w=5000:7000 for 4096, and the same at each boot",
+        judge: max_read_request,
+    },
 ];
 
 fn no_group(case: &Case<'_>, sheet: &mut Sheet<'_>) {
@@ -82,6 +123,16 @@ fn netns_mode(case: &Case<'_>, sheet: &mut Sheet<'_>) {
             Some(seen) => {
                 sheet.find("host", format!("{seen:?}").to_lowercase(), format!("{wanted:?}").to_lowercase());
             }
+        }
+    }
+}
+
+fn sysctls(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    for (name, wanted) in case.groups.iter().flat_map(|group| &group.sysctls) {
+        match case.host.sysctls.get(&name.replace('.', "/")).or_else(|| case.host.sysctls.get(name)) {
+            None => sheet.unjudged("host", format!("{name} was not read")),
+            Some(seen) if seen == wanted => {}
+            Some(seen) => sheet.say("host", format!("{name} {seen}"), wanted.to_string()),
         }
     }
 }
@@ -124,7 +175,7 @@ fn rate(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         case,
         sheet,
         |expected| expected.rate_gbps,
-        |wanted, hca, port, sheet| {
+        |wanted, _, hca, port, sheet| {
             let name = port_name(hca, port);
             match port.rate_gbps {
                 None => sheet.unjudged(name, why(&port.unknown, "rate_gbps")),
@@ -140,7 +191,7 @@ fn mtu(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         case,
         sheet,
         |expected| expected.mtu,
-        |wanted, hca, port, sheet| {
+        |wanted, _, hca, port, sheet| {
             let name = port.netdev.clone().unwrap_or_else(|| port_name(hca, port));
             match port.netdev_mtu {
                 None => sheet.unjudged(name, "its MTU is not known in this network namespace"),
@@ -156,7 +207,7 @@ fn firmware(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         case,
         sheet,
         |expected| expected.firmware.as_deref(),
-        |wanted, hca, _, sheet| match &hca.fw_version {
+        |wanted, _, hca, _, sheet| match &hca.fw_version {
             None => sheet.unjudged(&hca.name, why(&hca.unknown, "fw_version")),
             Some(seen) if matches(wanted, seen) => {}
             Some(seen) => sheet.say(&hca.name, seen.as_str(), wanted),
@@ -164,17 +215,117 @@ fn firmware(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     );
 }
 
+fn pfc(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    each(
+        case,
+        sheet,
+        |expected| expected.pfc.as_ref(),
+        |wanted, case, _, port, sheet| {
+            for netdev in qos::interfaces(case.host, port) {
+                match netdev.dcb.as_ref().and_then(|dcb| dcb.pfc_priorities.as_ref()) {
+                    None => sheet.unjudged(&netdev.name, "PFC could not be read (DCB netlink)"),
+                    Some(seen) if alike(seen, wanted) => {}
+                    Some(seen) => {
+                        sheet.say(&netdev.name, format!("PFC on {seen:?}"), format!("on {wanted:?}"))
+                    }
+                }
+            }
+        },
+    );
+}
+
+fn ecn(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    each(
+        case,
+        sheet,
+        |expected| expected.ecn.as_ref(),
+        |wanted, case, _, port, sheet| {
+            for netdev in qos::interfaces(case.host, port) {
+                let Some((notify, react)) = ecn_of(netdev) else {
+                    sheet.unjudged(&netdev.name, "only the vendor's driver package shows ECN");
+                    continue;
+                };
+                for priority in wanted {
+                    for (role, on) in [("roce_np", notify), ("roce_rp", react)] {
+                        if !on.contains(priority) {
+                            sheet.say(
+                                &netdev.name,
+                                format!("ECN off on priority {priority} for {role}"),
+                                "on",
+                            );
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+fn ecn_of(netdev: &Netdev) -> Option<(&Vec<u8>, &Vec<u8>)> {
+    let qos = netdev.qos.as_ref()?;
+    Some((qos.ecn_notify.as_ref()?, qos.ecn_react.as_ref()?))
+}
+
+fn dscp(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    each(
+        case,
+        sheet,
+        |expected| expected.dscp,
+        |wanted, case, hca, port, sheet| {
+            match port.traffic_class.or(port.cm_default_tos) {
+                None => {
+                    sheet.unjudged(port_name(hca, port), "no traffic class is set, programs choose their own")
+                }
+                // The upper six bits of the traffic class are the DSCP (RFC 2474).
+                Some(class) if class >> 2 == wanted => {}
+                Some(class) => {
+                    let seen = format!("traffic class {class}, DSCP {}", class >> 2);
+                    sheet.say(port_name(hca, port), seen, format!("DSCP {wanted}"));
+                }
+            }
+            for netdev in qos::interfaces(case.host, port) {
+                match qos::trusted(netdev) {
+                    None => sheet.unjudged(&netdev.name, "the trust mode could not be read"),
+                    Some("dscp") => {}
+                    Some(other) => sheet.say(&netdev.name, format!("trust {other}"), "trust dscp"),
+                }
+            }
+        },
+    );
+}
+
+fn max_read_request(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    each(
+        case,
+        sheet,
+        |expected| expected.max_read_request,
+        |wanted, _, hca, _, sheet| match hca.pcie_settings {
+            None => {
+                sheet.unjudged(&hca.name, "its PCIe settings could not be read: config space is for root")
+            }
+            Some(seen) if seen.max_read_request == wanted => {}
+            Some(seen) => {
+                sheet.say(&hca.name, format!("MaxReadReq {}", seen.max_read_request), wanted.to_string());
+            }
+        },
+    );
+}
+
+fn alike(a: &[u8], b: &[u8]) -> bool {
+    a.iter().all(|one| b.contains(one)) && b.iter().all(|one| a.contains(one))
+}
+
 /// Judges each meant port by one value of each expectation that gives it.
 fn each<'a, V: Copy>(
     case: &Case<'a>,
     sheet: &mut Sheet<'_>,
     value: impl Fn(&'a PortExpectation) -> Option<V>,
-    judge: impl Fn(V, &'a Hca, &'a Port, &mut Sheet<'_>),
+    judge: impl Fn(V, &Case<'a>, &'a Hca, &'a Port, &mut Sheet<'_>),
 ) {
     for (_, expected) in expectations(case) {
         let Some(wanted) = value(expected) else { continue };
         for (hca, port) in meant(case, expected) {
-            judge(wanted, hca, port, sheet);
+            judge(wanted, case, hca, port, sheet);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::HcaName;
+
 /// A character device and whether its node can be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CharDevice {
@@ -39,4 +41,17 @@ pub enum Accessible {
     Other,
     /// Could not be looked at.
     Unknown,
+}
+
+/// A character device in /dev/infiniband. Its name says nothing: numbers are given anew when a driver is loaded again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenNode {
+    /// Name below /dev/infiniband.
+    pub name: String,
+    /// Number of the node.
+    pub major: u32,
+    /// Number of the node.
+    pub minor: u32,
+    /// The HCA whose device has that number now; None for rdma_cm, and where none has it.
+    pub hca: Option<HcaName>,
 }

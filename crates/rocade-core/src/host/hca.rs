@@ -48,6 +48,9 @@ pub struct Hca {
     pub sf_number: Option<u32>,
     /// Whether it is made of software over a netdev: rxe, siw.
     pub software: bool,
+    /// The RDMA device that this one is a part of (RDMA netlink, from Linux 6.11 on): a device for subnet management
+    /// alone.
+    pub parent_hca: Option<HcaName>,
     /// What else belongs to the same card, function or physical port.
     pub companions: Vec<Companion>,
     /// The ports that are data planes of one card; None where the card has no planes that the kernel shows.
@@ -108,6 +111,7 @@ impl Hca {
             physical_function: None,
             sf_number: None,
             software: false,
+            parent_hca: None,
             companions: Vec::new(),
             planes: None,
             vpd: None,

@@ -8,7 +8,7 @@ groups:
 - name: gpu
   hosts: ['gpu-*']
   netnsMode: shared
-  sysctls: {net.ipv4.conf.all.rp_filter: '2'}
+  sysctls: {net.ipv4.conf.all.rp_filter: 2}
   ports:
   - select: {transports: [roce], vendors: ['15b3'], netdevs: ['ens*']}
     count: 8
