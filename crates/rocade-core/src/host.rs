@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::Gid;
@@ -13,6 +14,7 @@ mod netdev;
 mod pci;
 mod pod;
 mod port;
+mod schema;
 mod system;
 
 pub use char_device::{Accessible, CharDevice, OpenNode};
@@ -23,6 +25,7 @@ pub use pci::{
 };
 pub use pod::{Pod, PodGrant, PodNetwork};
 pub use port::{Counter, GidEntry, GidType, LinkLayer, Port, Transport, Usable};
+pub use schema::inventory_schema;
 pub use system::{GpuDirect, Limit, Memlock, Module, Ofed, RemoteStorage};
 
 /// Version of the JSON that `Host` serialises to; raised when a field changes its meaning or goes away.
@@ -32,7 +35,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub type Unknown = BTreeMap<String, String>;
 
 /// All that was found on one host.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Host {
     /// [`SCHEMA_VERSION`] of the writer.
@@ -140,7 +143,7 @@ impl Host {
 }
 
 /// How RDMA devices relate to network namespaces (include/rdma/ib_verbs.h, `rdma system`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NetnsMode {
     /// Every namespace sees every HCA; what macvlan attachments need.

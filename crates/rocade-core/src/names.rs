@@ -1,10 +1,12 @@
 //! Newtypes for the names and numbers that a mix-up would hurt. Each parses the kernel's own text and prints it
 //! back unchanged.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// Text that is not of the form a name or number must have.
@@ -31,6 +33,17 @@ macro_rules! text_serde {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 String::deserialize(d)?.parse().map_err(D::Error::custom)
+            }
+        }
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string" })
+            }
+            fn inline_schema() -> bool {
+                true
             }
         }
     };
@@ -68,7 +81,7 @@ impl fmt::Display for HcaName {
 text_serde!(HcaName);
 
 /// Number of a port on its HCA, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct PortNum(pub u32);
 
@@ -79,7 +92,7 @@ impl fmt::Display for PortNum {
 }
 
 /// Index into a port's GID table, from 0. It differs between hosts, Pods and boots; the address is the key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct GidIndex(pub u32);
 

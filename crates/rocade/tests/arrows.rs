@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Crate → its normal dependencies, all of them: rooms and outside libraries.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("rocade-core", &["garde", "serde", "serde-saphyr", "serde_json", "thiserror"]),
+    ("rocade-core", &["garde", "schemars", "serde", "serde-saphyr", "serde_json", "thiserror"]),
     (
         "rocade-host",
         &[

@@ -1,11 +1,12 @@
 //! Character devices below /dev/infiniband.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::HcaName;
 
 /// A character device and whether its node can be had.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CharDevice {
     /// Name below /dev/infiniband, as `uverbs0`.
     pub node: String,
@@ -30,7 +31,7 @@ impl CharDevice {
 }
 
 /// State of a device node below /dev/infiniband.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Accessible {
     /// There, a character device of the right number.

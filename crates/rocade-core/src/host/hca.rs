@@ -3,13 +3,14 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CharDevice, Counter, IommuGroup, PcieLink, PcieSettings, Port, Unknown, Vpd};
 use crate::names::{Guid, HcaName, PciAddress, PciId, PortNum};
 
 /// One RDMA device: an entry of /sys/class/infiniband.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hca {
     /// Name of the entry.
     pub name: HcaName,
@@ -138,7 +139,7 @@ impl Hca {
 }
 
 /// Direct parent of an HCA in the device tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Parent {
     /// A PCI function.
@@ -156,7 +157,7 @@ pub enum Parent {
 }
 
 /// Kind of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FunctionKind {
     /// Physical function.
@@ -168,7 +169,7 @@ pub enum FunctionKind {
 }
 
 /// Something that belongs together with an HCA.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Companion {
     /// How they belong together.
     pub relation: Relation,
@@ -181,7 +182,7 @@ pub struct Companion {
 }
 
 /// How two RDMA devices belong together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// A member of the bond that this HCA drives as one LAG device.
@@ -196,7 +197,7 @@ pub enum Relation {
 }
 
 /// Ports of one card that carry its traffic together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Planes {
     /// The ports, by number; other ports of the HCA carry no traffic.
     pub ports: Vec<PortNum>,
@@ -207,7 +208,7 @@ pub struct Planes {
 }
 
 /// State of a card with several planes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanesVerdict {
     /// All planes are up.
@@ -219,7 +220,7 @@ pub enum PlanesVerdict {
 }
 
 /// What an HCA is for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Role {
     /// The role.
     pub kind: RoleKind,
@@ -234,7 +235,7 @@ impl Default for Role {
 }
 
 /// The roles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RoleKind {
     /// A rail of the compute fabric.

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::PciAddress;
 
 /// A network interface of this namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Netdev {
     /// Interface name.
@@ -55,7 +56,7 @@ pub struct Netdev {
 }
 
 /// A bond (/proc/net/bonding/NAME).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bond {
     /// The kernel's words, as `IEEE 802.3ad Dynamic link aggregation`.
     pub mode: Option<String>,
@@ -70,7 +71,7 @@ pub struct Bond {
 }
 
 /// A member of a bond.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BondMember {
     /// Interface name.
     pub netdev: String,
@@ -83,7 +84,7 @@ pub struct BondMember {
 }
 
 /// Files of the vendor's driver package below /sys/class/net/NAME.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Qos {
     /// qos/trust: `pcp` or `dscp`.
     pub trust: Option<String>,
@@ -106,7 +107,7 @@ pub struct Qos {
 }
 
 /// Data centre bridging of an interface (RTM_GETDCB, include/uapi/linux/dcbnl.h).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Dcb {
     /// DCB_CAP_DCBX_ bits: 1 host, 2 lldpd managed, 4 CEE, 8 IEEE.
     pub dcbx: Option<u8>,
@@ -123,7 +124,7 @@ pub struct Dcb {
 }
 
 /// A row of the application priority table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DcbApp {
     /// What `protocol` is: 1 EtherType, 2 TCP port, 3 UDP port, 5 DSCP.
     pub selector: u8,
@@ -134,7 +135,7 @@ pub struct DcbApp {
 }
 
 /// A route of this namespace (RTM_GETROUTE); those to own addresses (table local) are left out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Route {
     /// Routing table: 254 is main.
     pub table: u32,
@@ -153,7 +154,7 @@ pub struct Route {
 }
 
 /// A routing rule (RTM_GETRULE).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
     /// Whether it is of IPv6.
     pub ipv6: bool,

@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Unknown;
 use crate::names::{PciAddress, PciId};
 
 /// PCIe link speed (kernel's words, as `32.0 GT/s PCIe`) and width in lanes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PcieLink {
     /// …/current_link_speed.
     pub speed: Option<String>,
@@ -43,7 +44,7 @@ fn gigatransfers(text: &str) -> Option<f64> {
 }
 
 /// Device control of a PCIe function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PcieSettings {
     /// Largest payload of a packet, bytes.
     pub max_payload: u32,
@@ -54,7 +55,7 @@ pub struct PcieSettings {
 }
 
 /// IOMMU group of a function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IommuGroup {
     /// Number of the group.
     pub group: u32,
@@ -63,7 +64,7 @@ pub struct IommuGroup {
 }
 
 /// Vital product data of a card.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Vpd {
     /// The product's name.
     pub name: Option<String>,
@@ -74,7 +75,7 @@ pub struct Vpd {
 }
 
 /// A PCI bridge above an HCA or an accelerator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bridge {
     /// Its address.
     pub pci_address: PciAddress,
@@ -90,7 +91,7 @@ pub struct Bridge {
 }
 
 /// Kind of a PCIe port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PortType {
     /// Root port.
@@ -104,7 +105,7 @@ pub enum PortType {
 }
 
 /// State of access control services of a bridge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Acs {
     /// The bridge has no such capability.
@@ -118,7 +119,7 @@ pub enum Acs {
 }
 
 /// A PCI function of class network (0x02) or InfiniBand (0x0c06) that no RDMA device sits on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkCard {
     /// Its address.
     pub pci_address: PciAddress,
@@ -139,7 +140,7 @@ impl NetworkCard {
 }
 
 /// A GPU or another accelerator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accelerator {
     /// Its PCI function.
     pub pci_address: PciAddress,
@@ -165,7 +166,7 @@ pub struct Accelerator {
 }
 
 /// How far an HCA is from an accelerator, by the names that NCCL and nvidia-smi use; nearest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Distance {
     /// At most one PCIe switch between.

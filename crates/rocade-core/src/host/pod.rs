@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::names::PciAddress;
 
 /// A Pod, or another container with a network namespace of its own.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Pod {
     /// Name; None where nothing tells it.
@@ -27,7 +28,7 @@ pub struct Pod {
 }
 
 /// A row of the network-status annotation.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PodNetwork {
     /// Name of the network, as `default/macvlan-ens18np0`.
@@ -41,7 +42,7 @@ pub struct PodNetwork {
 }
 
 /// A granted HCA.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PodGrant {
     /// Where it is said: the name of a variable, or `granted` of a recorded specification.

@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CharDevice, Unknown};
 use crate::names::{Gid, GidIndex, Pkey, PortNum};
 
 /// One port of an HCA.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Port {
     /// Number of the port.
     pub port: PortNum,
@@ -129,7 +130,7 @@ impl Port {
 }
 
 /// A counter of a port or a device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
     /// The file that holds it, below the port's or device's directory: `counters/link_downed`.
     pub file: String,
@@ -144,7 +145,7 @@ pub struct Counter {
 }
 
 /// …/link_layer of a port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LinkLayer {
     /// InfiniBand (and Omni-Path, which says the same).
     InfiniBand,
@@ -155,7 +156,7 @@ pub enum LinkLayer {
 }
 
 /// What runs over a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// InfiniBand.
@@ -175,7 +176,7 @@ pub enum Transport {
 }
 
 /// One set entry of a GID table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GidEntry {
     /// Its index.
     pub index: GidIndex,
@@ -191,7 +192,7 @@ pub struct GidEntry {
 }
 
 /// Type of a GID, in the kernel's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GidType {
     /// `IB/RoCE v1`: also what InfiniBand, iWARP and EFA ports say.
     #[serde(rename = "IB/RoCE v1")]
@@ -202,7 +203,7 @@ pub enum GidType {
 }
 
 /// Verdict over a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Usable {
     /// An RC test can start as is.

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A kernel module, loaded or built in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Module {
     /// Name, with underscores.
     pub name: String,
@@ -20,7 +21,7 @@ pub struct Module {
 
 /// The vendor's driver package, as far as the kernel can tell: the name that `ofed_info -s` prints lies in no file that
 /// a kernel has.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ofed {
     /// Release, as `23.10-3.2.2`, from the version of the RDMA drivers; None with the kernel's own.
     pub release: Option<String>,
@@ -29,7 +30,7 @@ pub struct Ofed {
 }
 
 /// A resource limit (getrlimit(2)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
     /// None.
@@ -40,7 +41,7 @@ pub enum Limit {
 }
 
 /// Memory that this process may lock (RLIMIT_MEMLOCK): registering memory needs it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Memlock {
     /// In force.
     pub soft: Limit,
@@ -49,7 +50,7 @@ pub struct Memlock {
 }
 
 /// What a GPU needs so that an HCA reads and writes its memory.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuDirect {
     /// Whether NVIDIA's driver is loaded.
     pub nvidia: bool,
@@ -64,7 +65,7 @@ pub struct GpuDirect {
 }
 
 /// A mount or session over the network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoteStorage {
     /// What it is: `nfs4`, `lustre`, `nvme`.
     pub kind: String,
