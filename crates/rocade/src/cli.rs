@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, inventory, pingpong, snapshot};
+use crate::{agent, check, install, inventory, pingpong, snapshot};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Agent(agent::Args),
     /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
     Pingpong(pingpong::Args),
+    /// Make the links by which rocade stands in for ibv_rc_pingpong, ibdev2netdev and show_gids
+    Install(install::Args),
 }
 
 impl Command {
@@ -41,14 +43,15 @@ impl Command {
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Agent(args) => agent::run(&args),
             Command::Pingpong(args) => pingpong::run(&args),
+            Command::Install(args) => install::run(&args),
         }
     }
 
     /// The log level where RUST_LOG says nothing: services tell their rare changes, commands only what is odd.
     pub(crate) fn log_level(&self) -> &'static str {
         match self {
-            Command::Inventory(_) | Command::Check(_) | Command::Snapshot(_) | Command::Pingpong(_) => "warn",
             Command::Agent(_) => "info",
+            _ => "warn",
         }
     }
 }

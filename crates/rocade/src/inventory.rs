@@ -3,6 +3,7 @@
 mod cells;
 mod gids;
 mod table;
+mod topology;
 mod wide;
 
 use anyhow::Context;
@@ -22,6 +23,8 @@ enum View {
     Wide,
     /// A line for each GID that is set
     Gids,
+    /// How far each HCA is from each GPU
+    Topology,
     /// All that is known, as JSON; docs/schema/inventory.schema.json describes it
     Json,
     /// The same as YAML
@@ -60,6 +63,7 @@ fn render(host: &Host, view: View, terminal: Terminal) -> anyhow::Result<String>
         View::Table => table::render(host, terminal),
         View::Wide => wide::render(host),
         View::Gids => gids::render(host),
+        View::Topology => topology::render(host),
     })
 }
 

@@ -7,7 +7,9 @@ mod agent;
 mod check;
 mod cli;
 mod columns;
+mod install;
 mod inventory;
+mod links;
 mod outcome;
 mod pingpong;
 mod snapshot;
@@ -21,9 +23,14 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::Cli;
+use crate::links::Link;
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
+    if let Some(link) = std::env::args_os().next().and_then(|program| Link::of_program(&program)) {
+        start_log("warn", false);
+        return outcome::report(link.run());
+    }
     let cli = Cli::parse();
     start_log(cli.command.log_level(), cli.no_color);
     outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color)))

@@ -2,6 +2,7 @@
 //! the GID, the run and its report together; each of them lives elsewhere.
 
 mod report;
+pub(crate) mod stock;
 mod tcp;
 
 use std::net::TcpStream;
@@ -20,6 +21,8 @@ use crate::cli::Output;
 use crate::outcome::{Advice, Outcome, print};
 use crate::source::Source;
 
+/// Longest wait for the other end, where nobody says another.
+const TIMEOUT_SECONDS: u64 = 10;
 const AFTER_HELP: &str = "\
 Letters are ibv_rc_pingpong's, and its long names are understood too. Neither end tells the other its -s, -n and -m: \
 they must be the same at both. With -c a client fills each message with bytes of its own and checks that they come \
@@ -68,7 +71,7 @@ pub(crate) struct Args {
     #[arg(short, long, alias = "chk")]
     check: bool,
     /// Longest wait for the other end once it is connected, and for the connection to a server
-    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..=86400), default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..=86400), default_value_t = TIMEOUT_SECONDS)]
     timeout: u64,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Output::Table)]

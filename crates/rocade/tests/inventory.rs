@@ -82,7 +82,7 @@ fn what_cannot_be_looked_at_is_exit_code_2() {
     let unwritable = rocade(&["snapshot", "--from", &fixture("no-rdma"), "--out", "/nonexistent/b.host"]);
     assert!(text(&unwritable.stderr).contains("cannot write /nonexistent/b.host: No such file"));
     let form = rocade(&["inventory", "-o", "xml"]);
-    assert!(text(&form.stderr).contains("[possible values: table, wide, gids, json, yaml]"));
+    assert!(text(&form.stderr).contains("[possible values: table, wide, gids, topology, json, yaml]"));
     for output in [missing, unwritable, form] {
         assert_eq!(output.status.code(), Some(2));
     }

@@ -13,7 +13,7 @@ pub(super) fn render(host: &Host) -> String {
             rows.extend(port.gids.iter().map(|gid| render_gid(host, hca, port, gid)));
         }
     }
-    lay_out(&rows, usize::MAX)
+    lay_out(&rows)
 }
 
 fn render_gid(host: &Host, hca: &Hca, port: &Port, gid: &GidEntry) -> [String; 7] {

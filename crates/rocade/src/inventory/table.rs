@@ -64,7 +64,7 @@ fn read_row(host: &Host, hca: &Hca, port: &Port) -> Row {
         .map(str::to_owned)
         .join(" ");
     Row {
-        fixed: [format!("{}/{}", hca.name, port.port), render_netdev(port), link, String::new()],
+        fixed: [format!("{}/{}", hca.name, port.port), render_netdev(port), link, hca.role.kind.to_string()],
         indexes: render_indexes(host, port),
         usable: port.usable,
         reason: port.reason.clone(),

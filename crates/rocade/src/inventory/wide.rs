@@ -38,7 +38,7 @@ pub(super) fn render(host: &Host) -> String {
     for hca in &host.hcas {
         rows.extend(hca.ports.iter().map(|port| render_port(host, hca, port)));
     }
-    format!("{}\n{}", render_summary(host), lay_out(&rows, usize::MAX))
+    format!("{}\n{}", render_summary(host), lay_out(&rows))
 }
 
 fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 20] {
@@ -62,7 +62,7 @@ fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 20] {
         format!("{}/{}", port.gids.len(), or_dash(port.gid_table_len)),
         if indexes.is_empty() { "-".into() } else { indexes },
         render_devices(hca, port),
-        String::new(),
+        hca.role.kind.to_string(),
         render_verdict(port),
     ]
 }

@@ -1,0 +1,190 @@
+//! The binary under the names of other tools: the links, and lines of those tools' form.
+
+#![allow(clippy::unwrap_used, reason = "what is missing here fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rocade_core::Host;
+use tempfile::TempDir;
+
+const ROCADE: &str = env!("CARGO_BIN_EXE_rocade");
+const LINKS: [&str; 3] = ["ibv_rc_pingpong", "ibdev2netdev", "show_gids"];
+
+fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Output {
+    Command::new(program.as_ref()).args(arguments).output().unwrap()
+}
+
+fn install(dir: &Path) -> Output {
+    run(ROCADE, &["install", dir.to_str().unwrap()])
+}
+
+fn installed() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(install(dir.path()).status.code(), Some(0));
+    dir
+}
+
+fn fixture(kind: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+    folder.join(kind).with_extension("host").to_str().unwrap().to_owned()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// stdout of a link over a recorded host.
+fn say(dir: &TempDir, link: &str, arguments: &[&str], kind: &str) -> String {
+    let output = run(dir.path().join(link), &[arguments, &["--from", &fixture(kind)]].concat());
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{link} {kind}");
+    text(&output.stdout)
+}
+
+#[test]
+fn install_makes_a_link_for_each_name_and_may_be_run_again() {
+    let dir = installed();
+    for link in LINKS {
+        assert_eq!(fs::read_link(dir.path().join(link)).unwrap(), Path::new(ROCADE));
+    }
+    fs::remove_file(dir.path().join("show_gids")).unwrap();
+    std::os::unix::fs::symlink("/an/older/rocade", dir.path().join("show_gids")).unwrap();
+    assert_eq!(install(dir.path()).status.code(), Some(0));
+    assert_eq!(fs::read_link(dir.path().join("show_gids")).unwrap(), Path::new(ROCADE));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), LINKS.len());
+}
+
+#[test]
+fn install_makes_nothing_where_a_name_is_another_programs() {
+    let foreign: [fn(&Path); 3] = [
+        |place| fs::write(place, "#!/bin/bash").unwrap(),
+        |place| std::os::unix::fs::symlink("/opt/vendor/show_gids", place).unwrap(),
+        |place| fs::create_dir(place).unwrap(),
+    ];
+    for make in foreign {
+        let dir = tempfile::tempdir().unwrap();
+        make(&dir.path().join("show_gids"));
+        let output = install(dir.path());
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("show_gids is there and is no link to rocade") && said.contains("hint: "),
+            "{said}"
+        );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    assert_eq!(install(Path::new("/nonexistent")).status.code(), Some(2));
+}
+
+#[test]
+fn inventory_says_of_the_guides_host_what_rdma_link_says_there() {
+    let output = run(ROCADE, &["inventory", "-o", "json", "--from", &fixture("seed-4hca-bond")]);
+    let host: Host = serde_json::from_slice(&output.stdout).unwrap();
+    let links: Vec<String> = host
+        .hcas
+        .iter()
+        .flat_map(|hca| hca.ports.iter().map(move |port| (hca, port)))
+        .map(|(hca, port)| {
+            let netdev = port.netlink_netdev.as_deref().unwrap();
+            format!("{}/{} {} {netdev}", hca.name, port.port, port.state.as_deref().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        links,
+        [
+            "mlx5_0/1 ACTIVE ens18np0",
+            "mlx5_3/1 ACTIVE ens21np0",
+            "mlx5_4/1 ACTIVE ens20np0",
+            "mlx5_bond_0/1 ACTIVE ens67f0np0"
+        ]
+    );
+}
+
+#[test]
+fn show_gids_has_the_scripts_lines_with_the_guides_index() {
+    let dir = installed();
+    let shown = say(&dir, "show_gids", &["mlx5_0"], "seed-4hca-bond");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "DEV\tPORT\tINDEX\tGID\t\t\t\t\tIPv4  \t\tVER\tDEV",
+            "---\t----\t-----\t---\t\t\t\t\t------------  \t---\t---"
+        ]
+    );
+    assert!(
+        lines[2].starts_with("mlx5_0\t1\t0\tfe80:0000:") && lines[2].ends_with("\t\t\tv1\tens18np0"),
+        "{shown}"
+    );
+    assert_eq!(lines[5], "mlx5_0\t1\t3\t0000:0000:0000:0000:0000:ffff:0a08:0a04\t10.8.10.4  \tv2\tens18np0");
+    assert_eq!(lines[6..], ["n_gids_found=4"]);
+    let whole = say(&dir, "show_gids", &[], "seed-4hca-bond");
+    assert!(whole.contains("\nmlx5_bond_0\t1\t3\t") && whole.ends_with("\nn_gids_found=16\n"), "{whole}");
+}
+
+#[test]
+fn show_gids_names_the_hcas_when_asked_for_another() {
+    let output = run(installed().path().join("show_gids"), &["mlx9", "--from", &fixture("seed-4hca-bond")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no HCA mlx9 here\nhint: HCAs of this host: mlx5_0 mlx5_3"));
+}
+
+#[test]
+fn ibdev2netdev_has_a_line_of_the_scripts_form_for_each_port_of_any_vendor() {
+    let dir = installed();
+    for kind in kinds() {
+        let output = run(ROCADE, &["inventory", "-o", "json", "--from", &fixture(&kind)]);
+        let host: Host = serde_json::from_slice(&output.stdout).unwrap();
+        let (plain, verbose) =
+            (say(&dir, "ibdev2netdev", &[], &kind), say(&dir, "ibdev2netdev", &["-v"], &kind));
+        let mut lines = plain.lines().zip(verbose.lines());
+        for hca in &host.hcas {
+            for port in &hca.ports {
+                let (line, verbose) = lines.next().unwrap();
+                let netdev = port.netdev.as_deref().unwrap_or("");
+                let tail = |line: &str| line.split_once(&format!(" ==> {netdev} (")).unwrap().1.to_owned();
+                assert!(line.starts_with(&format!("{} port {} ==> ", hca.name, port.port)), "{line}");
+                assert!(["Up)", "Down)", ")"].contains(&tail(line).as_str()) && tail(line) == tail(verbose));
+                let card = format!(" {} (", hca.name);
+                let state = format!(" port {} ({:6}) ==> ", port.port, port.state.as_deref().unwrap_or("NA"));
+                assert!(
+                    verbose.contains(&card) && verbose.contains(" fw ") && verbose.contains(&state),
+                    "{verbose}"
+                );
+            }
+        }
+        assert_eq!((lines.next(), plain.lines().count()), (None, verbose.lines().count()));
+    }
+}
+
+fn kinds() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+    let files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let hosts = files.iter().filter(|file| file.extension().is_some_and(|it| it == "host"));
+    let kinds: Vec<String> =
+        hosts.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert!(kinds.len() >= 34, "{kinds:?}");
+    kinds
+}
+
+#[test]
+fn ibv_rc_pingpongs_options_that_rocade_lacks_are_refused_by_name() {
+    let dir = installed();
+    for (option, named) in [("-o", "on-demand paging"), ("--new_send", "post sends"), ("-t", "timestamps")] {
+        let output = run(dir.path().join("ibv_rc_pingpong"), &[option, "127.0.0.1"]);
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.contains("rocade has no -") && said.contains(named), "{said}");
+    }
+}
+
+#[test]
+fn under_its_stock_name_the_pingpong_takes_every_letter_of_the_stock_tool() {
+    let stock = "-d nonexistent0 -p 18515 -s 64 -m 2048 -r 10 -n 5 -l 3 -e -g 3 -i 1 -c 127.0.0.1";
+    let arguments: Vec<&str> = stock.split(' ').collect();
+    let output = run(installed().path().join("ibv_rc_pingpong"), &arguments);
+    let said = text(&output.stderr);
+    // Understood as a whole: what it complains of is the HCA, not the command line.
+    assert!(output.status.code() == Some(2) && said.starts_with("rocade: nothing to test over"), "{said}");
+}
