@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::command;
 
+mod agreement;
 mod limits;
 mod nodes;
 mod peers;
@@ -20,6 +21,7 @@ mod pods;
 mod recorded;
 mod resources;
 
+pub use agreement::agreement_rows;
 pub use limits::limit_rows;
 pub use pingpong::unproven_rows;
 pub use recorded::recorded_rows;

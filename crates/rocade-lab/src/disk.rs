@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::{image, kubernetes};
 
 const SUITE: &str = "trixie";
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 13] = [
     "containerd",
     "runc",
     "containernetworking-plugins",
@@ -27,6 +27,7 @@ const PACKAGES: [&str; 12] = [
     "kmod",
     "busybox-static",
     "ethtool",
+    "pciutils",
     "dropbear-bin",
 ];
 /// Room for container layers and logs; the file is sparse.
