@@ -5,6 +5,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::holder;
+use crate::native::cgroups;
 
 /// From now on either signal ends all labs that this process started and did not detach, then the process with
 /// 128 and the signal's number.
@@ -17,6 +18,10 @@ pub fn install() -> Result<()> {
         if let Some(signal) = signals.forever().next() {
             eprintln!("rocade-lab: interrupted, taking the lab down");
             holder::end_ours();
+            // A native node's groups outlive its processes.
+            if let Err(error) = cgroups::remove(&cgroups::name()) {
+                eprintln!("rocade-lab: {error:#}");
+            }
             std::process::exit(128 + signal);
         }
     });

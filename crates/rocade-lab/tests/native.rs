@@ -56,7 +56,8 @@ fn trials() -> Vec<Trial> {
     let before =
         Before { traces: traces().expect("the machine's traces"), sysctls: sysctls(), places: places() };
     let (before, node) = (Arc::new(before), Shared::default());
-    let (to_node, restarted, ended, killed) = (node.clone(), node.clone(), node, before.clone());
+    let (to_node, restarted, ended) = (node.clone(), node.clone(), node);
+    let (killed, interrupted) = (before.clone(), before.clone());
     vec![
         trial("native: the node starts and lists every device", move || {
             let node = start()?;
@@ -76,7 +77,10 @@ fn trials() -> Vec<Trial> {
             node.context("not run: the node did not start")?.stop()?;
             nothing_beyond(&before)
         }),
-        trial("native: nothing runs on when its process is killed", move || killed_process(&killed)),
+        trial("native: nothing runs on when its process is killed", move || end_process("-KILL", &killed)),
+        trial("native: nothing is left when its process is interrupted", move || {
+            end_process("-INT", &interrupted)
+        }),
     ]
 }
 
@@ -139,12 +143,12 @@ fn summary(times: &mut [Duration]) -> String {
     format!("{:.2} s (median), {:.2} s (slowest)", median.as_secs_f64(), slowest.as_secs_f64())
 }
 
-/// Starts a node in a process of its own and kills that.
-fn killed_process(before: &Before) -> Result<()> {
+/// Starts a node in a process of its own and sends that a signal which ends it.
+fn end_process(signal: &str, before: &Before) -> Result<()> {
     let mut process = Command::new(std::env::current_exe()?).env(HOLD, "1").stdout(Stdio::piped()).spawn()?;
     let mut said = String::new();
     BufReader::new(process.stdout.take().context("no stdout")?).read_line(&mut said)?;
-    process.kill()?;
+    Command::new("kill").args([signal, &process.id().to_string()]).status()?;
     process.wait()?;
     ensure!(said == "up\n", "the process said {said:?}");
     nothing_beyond(before)

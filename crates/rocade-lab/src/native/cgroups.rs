@@ -14,12 +14,12 @@ const PREFIX: &str = "rocade-native-";
 const EMPTY_LIMIT: Duration = Duration::from_secs(10);
 
 /// The name of this process's group.
-pub(super) fn name() -> String {
+pub(crate) fn name() -> String {
     format!("{PREFIX}{}", std::process::id())
 }
 
 /// Removes groups of that name, whose processes have ended.
-pub(super) fn remove(name: &str) -> Result<()> {
+pub(crate) fn remove(name: &str) -> Result<()> {
     let begun = Instant::now();
     loop {
         let left: Vec<_> = groups()?.into_iter().filter(|group| group.ends_with(name)).collect();
