@@ -45,7 +45,7 @@ pub enum Accessible {
 }
 
 /// A character device in /dev/infiniband. Its name says nothing: numbers are given anew when a driver is loaded again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenNode {
     /// Name below /dev/infiniband.
     pub name: String,
