@@ -5,13 +5,17 @@ pub mod absence;
 pub mod check;
 pub mod config;
 pub mod diagnose;
+pub mod distance;
 pub mod finding;
 pub mod gid;
 pub mod host;
 pub mod names;
 pub mod pair;
 pub mod plan;
+pub mod pod;
 pub mod policy;
+pub mod relate;
+pub mod role;
 pub mod usable;
 
 pub use finding::{Finding, Severity};
@@ -20,3 +24,9 @@ pub use host::{
     Port, Transport, Usable,
 };
 pub use names::{Gid, GidIndex, Guid, HcaName, PciAddress, PciId, PortNum, ResourceName};
+
+/// Judges a host that was read: which ports can be used, and what each HCA is for.
+pub fn judge(host: &mut Host) {
+    usable::judge(host);
+    role::judge(host);
+}

@@ -23,7 +23,7 @@ pub struct PodView {
     pub pass: bool,
 }
 
-/// None outside a Pod. Ports must have been judged ([`crate::usable::judge`]).
+/// None outside a Pod. Ports must have been judged ([`crate::judge`]).
 pub fn view(host: &Host) -> Option<PodView> {
     let pod = host.pod.as_ref()?;
     let opens: BTreeMap<String, String> = host

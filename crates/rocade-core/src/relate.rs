@@ -3,9 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::host::{
-    Companion, FunctionKind, Hca, Host, Netdev, Planes, PlanesVerdict, Port, Relation,
-};
+use crate::host::{Companion, FunctionKind, Hca, Host, Netdev, Planes, PlanesVerdict, Port, Relation};
 use crate::names::{Guid, HcaName, PortNum};
 
 /// ARPHRD_INFINIBAND (include/uapi/linux/if_arp.h).
@@ -60,7 +58,8 @@ fn members(netdevs: &[Netdev], bond: &str) -> Vec<String> {
 
 /// Interfaces that lie on another, and on these.
 fn children(netdevs: &[Netdev], name: &str) -> Vec<String> {
-    let is_child = |n: &Netdev| n.link_type == IPOIB || n.kind.as_deref().is_some_and(|k| CHILD_KINDS.contains(&k));
+    let is_child =
+        |n: &Netdev| n.link_type == IPOIB || n.kind.as_deref().is_some_and(|k| CHILD_KINDS.contains(&k));
     let mut found = Vec::new();
     let mut level = vec![name];
     for _ in 0..MOST_LEVELS {
@@ -92,7 +91,8 @@ fn tell_planes(netdevs: &[Netdev], hca: &Hca) -> Option<Planes> {
         return None;
     }
     let ports: Vec<PortNum> = uplinks.iter().map(|(port, _)| *port).collect();
-    let is_up = |number: &&PortNum| hca.port(**number).is_some_and(|port| port.state.as_deref() == Some("ACTIVE"));
+    let is_up =
+        |number: &&PortNum| hca.port(**number).is_some_and(|port| port.state.as_deref() == Some("ACTIVE"));
     let up = ports.iter().filter(is_up).count();
     let verdict = match up {
         0 => PlanesVerdict::Down,
@@ -143,7 +143,8 @@ impl<'a> Groups<'a> {
         }
         let function = hca.pci_address.filter(|_| hca.function != Some(FunctionKind::Sf));
         for other in self.others(hca, function.and_then(|address| self.by_function.get(&address))) {
-            let same_node = other.node_guid.is_some_and(|guid| guid.0 != 0) && other.node_guid == hca.node_guid;
+            let same_node =
+                other.node_guid.is_some_and(|guid| guid.0 != 0) && other.node_guid == hca.node_guid;
             let split = same_node && !other.software && !hca.software;
             add(&mut found, if split { Relation::SplitPlane } else { Relation::SameFunction }, other);
         }
@@ -162,7 +163,8 @@ impl<'a> Groups<'a> {
     fn lag_members(&self, host: &Host, hca: &Hca) -> Vec<Companion> {
         let members = hca.ports.iter().flat_map(|port| &port.bond_members);
         let lag_member = |name: &String| {
-            let address = host.netdev(name)?.pci_address.filter(|address| Some(*address) != hca.pci_address)?;
+            let address =
+                host.netdev(name)?.pci_address.filter(|address| Some(*address) != hca.pci_address)?;
             let has_own = self.by_function.contains_key(&address);
             (!has_own && hca.pci_address.is_some()).then(|| Companion {
                 relation: Relation::LagMember,
@@ -174,7 +176,11 @@ impl<'a> Groups<'a> {
         members.filter_map(lag_member).collect()
     }
 
-    fn others<'b>(&self, hca: &'b Hca, group: Option<&'b Vec<&'a Hca>>) -> impl Iterator<Item = &'a Hca> + use<'a, 'b> {
+    fn others<'b>(
+        &self,
+        hca: &'b Hca,
+        group: Option<&'b Vec<&'a Hca>>,
+    ) -> impl Iterator<Item = &'a Hca> + use<'a, 'b> {
         let group = group.filter(|group| group.len() <= MOST_PER_CARD).map(Vec::as_slice).unwrap_or_default();
         group.iter().copied().filter(|other| other.name != hca.name)
     }
@@ -183,7 +189,12 @@ impl<'a> Groups<'a> {
 fn add(found: &mut Vec<Companion>, relation: Relation, other: &Hca) {
     let name: &HcaName = &other.name;
     if !found.iter().any(|companion| companion.hca.as_ref() == Some(name)) {
-        found.push(Companion { relation, hca: Some(name.clone()), pci_address: other.pci_address, netdev: None });
+        found.push(Companion {
+            relation,
+            hca: Some(name.clone()),
+            pci_address: other.pci_address,
+            netdev: None,
+        });
     }
 }
 

@@ -3,21 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::host::{
-    Distance, FunctionKind, Hca, Host, LinkLayer, Port, Role, RoleKind, Route, Transport,
-};
+use crate::host::{Distance, FunctionKind, Hca, Host, LinkLayer, Port, Role, RoleKind, Route, Transport};
 
 /// Fills the role of every HCA. Relations and distances must have been filled ([`crate::relate`],
 /// [`crate::distance`]).
 pub fn judge(host: &mut Host) {
     let own: Vec<Option<Role>> = host.hcas.iter().map(|hca| tell_own(host, hca)).collect();
     let groups = Groups::of(host, &own);
-    let mut roles: Vec<Role> = host
-        .hcas
-        .iter()
-        .zip(own)
-        .map(|(hca, own)| own.unwrap_or_else(|| groups.tell(host, hca)))
-        .collect();
+    let mut roles: Vec<Role> =
+        host.hcas.iter().zip(own).map(|(hca, own)| own.unwrap_or_else(|| groups.tell(host, hca))).collect();
     for (at, hca) in host.hcas.iter().enumerate() {
         if let Some(role) = inherit(host, hca, &roles[at], &roles) {
             roles[at] = role;
@@ -47,9 +41,9 @@ fn tell_bridge(host: &Host, hca: &Hca) -> Option<Role> {
     }
     let address = hca.pci_address?;
     let is_like = |other: &&Hca| {
-        let same_slot = other.pci_address.is_some_and(|a| {
-            (a.domain, a.bus, a.device) == (address.domain, address.bus, address.device)
-        });
+        let same_slot = other
+            .pci_address
+            .is_some_and(|a| (a.domain, a.bus, a.device) == (address.domain, address.bus, address.device));
         same_slot && other.switch_management.is_none()
     };
     let unread = hca.switch_management.is_none() && !host.accelerators.is_empty();
@@ -74,7 +68,8 @@ fn tell_down(hca: &Hca) -> Option<Role> {
         .iter()
         .map(|port| format!("port {} {}", port.port, port.state.as_deref().unwrap_or("unreadable")))
         .collect();
-    let kind = if hca.ports.iter().any(|port| port.state.is_none()) { RoleKind::Unknown } else { RoleKind::Down };
+    let kind =
+        if hca.ports.iter().any(|port| port.state.is_none()) { RoleKind::Unknown } else { RoleKind::Down };
     Some(role(kind, if states.is_empty() { "no port".into() } else { states.join(", ") }))
 }
 
@@ -148,7 +143,8 @@ struct Kind {
 
 impl Kind {
     fn of(hca: &Hca) -> Kind {
-        let port = active(hca).max_by(|a, b| a.rate_gbps.unwrap_or(0.0).total_cmp(&b.rate_gbps.unwrap_or(0.0)));
+        let port =
+            active(hca).max_by(|a, b| a.rate_gbps.unwrap_or(0.0).total_cmp(&b.rate_gbps.unwrap_or(0.0)));
         let id = || hca.pci_id.map_or_else(|| "card unknown".into(), |id| id.to_string());
         Kind {
             rate: port.and_then(|port| port.rate_gbps).map(|rate| (rate * 10.0) as u64),
@@ -192,7 +188,9 @@ impl Groups {
             *near += usize::from(has_near_accelerator(host, hca));
         }
         let largest = counts.iter().max_by_key(|(_, size)| **size).map(|(kind, size)| (kind.clone(), *size));
-        let tied = counts.values().filter(|size| largest.as_ref().is_some_and(|(_, most)| most == *size)).count() > 1;
+        let tied =
+            counts.values().filter(|size| largest.as_ref().is_some_and(|(_, most)| most == *size)).count()
+                > 1;
         Groups { largest: largest.map(|(kind, (count, _))| (kind, count)), tied }
     }
 
@@ -205,7 +203,10 @@ impl Groups {
             return role(RoleKind::Fabric, format!("{kind}, an accelerator below the same PCIe switch"));
         }
         if self.tied {
-            return role(RoleKind::Unknown, format!("{kind}: no kind of HCA here is more frequent than the others"));
+            return role(
+                RoleKind::Unknown,
+                format!("{kind}: no kind of HCA here is more frequent than the others"),
+            );
         }
         match kind == *largest {
             true if *count == 1 => role(RoleKind::Fabric, format!("the only one that is up: {kind}")),
@@ -236,7 +237,11 @@ fn inherit(host: &Host, hca: &Hca, own: &Role, roles: &[Role]) -> Option<Role> {
         None => hca.pci_address.filter(|_| is_part(hca) || hca.software),
     };
     let at = host.hcas.iter().position(|other| {
-        other.name != hca.name && other.pci_address == below && below.is_some() && !is_part(other) && !other.software
+        other.name != hca.name
+            && other.pci_address == below
+            && below.is_some()
+            && !is_part(other)
+            && !other.software
     })?;
     let card = roles.get(at).filter(|card| {
         !told && matches!(card.kind, RoleKind::Fabric | RoleKind::Storage | RoleKind::Management)

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocade_core::Host;
-use rocade_core::usable::judge;
+use rocade_core::{Host, judge};
 use rocade_host::{Error, Root, read_host};
 
 use crate::outcome::Advice;

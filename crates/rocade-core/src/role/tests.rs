@@ -70,11 +70,8 @@ fn an_unlike_card_with_an_accelerator_below_its_switch_is_fabric() {
 fn the_default_route_and_the_way_to_the_api_server_make_management() {
     let host = Host { hcas: rails(3), default_route_netdev: Some("n1".into()), ..Host::default() };
     assert_eq!(kinds(host), [RoleKind::Fabric, RoleKind::Management, RoleKind::Fabric]);
-    let netdev = Netdev {
-        name: "n2".into(),
-        addresses: vec![("10.0.0.2".parse().unwrap(), 24)],
-        ..Netdev::default()
-    };
+    let netdev =
+        Netdev { name: "n2".into(), addresses: vec![("10.0.0.2".parse().unwrap(), 24)], ..Netdev::default() };
     let route = Route {
         table: 254,
         kind: "unicast".into(),
@@ -97,11 +94,8 @@ fn the_default_route_and_the_way_to_the_api_server_make_management() {
 
 #[test]
 fn a_mount_over_its_address_makes_a_rail_storage() {
-    let netdev = Netdev {
-        name: "n1".into(),
-        addresses: vec![("10.1.0.1".parse().unwrap(), 24)],
-        ..Netdev::default()
-    };
+    let netdev =
+        Netdev { name: "n1".into(), addresses: vec![("10.1.0.1".parse().unwrap(), 24)], ..Netdev::default() };
     let mount = RemoteStorage {
         kind: "nfs4".into(),
         name: "/data".into(),
@@ -109,8 +103,7 @@ fn a_mount_over_its_address_makes_a_rail_storage() {
         server: None,
         client: Some("10.1.0.1".parse().unwrap()),
     };
-    let host =
-        Host { hcas: rails(3), netdevs: vec![netdev], remote_storage: vec![mount], ..Host::default() };
+    let host = Host { hcas: rails(3), netdevs: vec![netdev], remote_storage: vec![mount], ..Host::default() };
     assert_eq!(judged(host)[1], (RoleKind::Storage, "nfs4 /data goes over it".into()));
 }
 
