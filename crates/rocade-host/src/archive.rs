@@ -139,6 +139,21 @@ impl Archive {
         self.list(path).is_ok()
     }
 
+    /// Looks at every node but the directories, with its path.
+    pub(crate) fn visit(&self, look: &mut dyn FnMut(&Path, &Node)) {
+        visit(&self.top, Path::new("/"), look);
+    }
+
+    /// The same tree under other names, with other nodes in place of all but the directories. Each node is asked for
+    /// with its old path. Netlink's answers are left out.
+    pub(crate) fn rewrite(
+        &self,
+        name: &dyn Fn(&OsStr) -> OsString,
+        node: &dyn Fn(&Path, &Node) -> Node,
+    ) -> Archive {
+        Archive { top: rewrite(&self.top, Path::new("/"), name, node), netlink: Netlink::default() }
+    }
+
     fn dir_mut(&mut self, path: &Path) -> Option<&mut Dir> {
         let mut dir = &mut self.top;
         for (depth, name) in names(path).enumerate() {
@@ -216,6 +231,32 @@ impl Archive {
         }
         Ok(found)
     }
+}
+
+fn visit(dir: &Dir, path: &Path, look: &mut dyn FnMut(&Path, &Node)) {
+    for (name, child) in &dir.children {
+        match child {
+            Node::Dir(dir) => visit(dir, &path.join(name), look),
+            node => look(&path.join(name), node),
+        }
+    }
+}
+
+fn rewrite(
+    dir: &Dir,
+    path: &Path,
+    name: &dyn Fn(&OsStr) -> OsString,
+    node: &dyn Fn(&Path, &Node) -> Node,
+) -> Dir {
+    let child = |(old, child): (&OsString, &Node)| {
+        let path = path.join(old);
+        let child = match child {
+            Node::Dir(dir) => Node::Dir(rewrite(dir, &path, name, node)),
+            other => node(&path, other),
+        };
+        (name(old), child)
+    };
+    Dir { complete: dir.complete, children: dir.children.iter().map(child).collect() }
 }
 
 /// The directory that a node on the way to something deeper must be.

@@ -2,6 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod scrub;
+pub use scrub::{Key, Scrubber};
+
 mod archive;
 mod attributes;
 mod devices;

@@ -1,11 +1,12 @@
-//! `rocade snapshot`: records this host into one text file.
+//! `rocade snapshot`: records this host into one text file, without what tells whose host it is.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rocade_host::record;
+use rocade_host::{Archive, Key, Scrubber, record};
 
 use crate::outcome::{Advice, Outcome, print, tell};
 use crate::source::Source;
@@ -18,11 +19,27 @@ pub(crate) struct Args {
     /// File to write; `-` is stdout
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Keep addresses, GUIDs, serial numbers and names as they are
+    #[arg(long)]
+    no_scrub: bool,
+    /// Replace by this key, a file or a text: with the same one, several recordings keep what is equal in them
+    /// equal [default: a new key that is not kept]
+    #[arg(long, value_name = "FILE|TEXT", conflicts_with = "no_scrub")]
+    key: Option<OsString>,
 }
 
-/// Records and writes.
+/// How often another new key is tried where a replacement happens to be another thing's original.
+const NEW_KEYS: usize = 16;
+
+/// Records, scrubs and writes.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let text = record(&args.source.open()?).print();
+    let recorded = record(&args.source.open()?);
+    let (archive, said) = if args.no_scrub {
+        (recorded, "holds addresses, GUIDs, serial numbers and names as they are: look before you pass it on")
+    } else {
+        scrub(&recorded, args.key.as_deref())?
+    };
+    let text = archive.print();
     if args.out == Path::new("-") {
         print(&text)?;
     } else {
@@ -33,10 +50,44 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             )
         })?;
     }
-    tell(
-        "rocade: the recording holds addresses, GUIDs, serial numbers and names as they are: look before you pass it on",
-    );
+    tell(&format!("rocade: the recording {said}"));
     Ok(Outcome::Good)
+}
+
+/// The scrubbed archive, and what to tell of it.
+fn scrub(recorded: &Archive, key: Option<&OsStr>) -> anyhow::Result<(Archive, &'static str)> {
+    let Some(key) = key else {
+        let mut scrubber = Scrubber::of(recorded, &fresh_key()?);
+        for _ in 1..NEW_KEYS {
+            if !scrubber.is_ambiguous() {
+                break;
+            }
+            scrubber = Scrubber::of(recorded, &fresh_key()?);
+        }
+        let said = "has other addresses, GUIDs, serial numbers and names, by a new key that is not kept; --key makes \
+                    several recordings agree, --no-scrub keeps all";
+        return Ok((scrubber.replace_archive(recorded), said));
+    };
+    let (secret, said) = if Path::new(key).exists() {
+        let unreadable = || {
+            let hint = "--key takes a file that can be read, or any text that names no file";
+            Advice::new(format!("cannot read the key {}", key.display()), hint)
+        };
+        let said = "has other addresses, GUIDs, serial numbers and names, by the key in the file";
+        (fs::read(key).with_context(unreadable)?, said)
+    } else {
+        let said = "has other addresses, GUIDs, serial numbers and names, by the key given as text";
+        (key.as_encoded_bytes().to_owned(), said)
+    };
+    anyhow::ensure!(
+        !secret.is_empty(),
+        Advice::new("the key is empty", "give --key a file with content, or a text")
+    );
+    Ok((Scrubber::of(recorded, &Key::from_secret(&secret)).replace_archive(recorded), said))
+}
+
+fn fresh_key() -> anyhow::Result<Key> {
+    Key::fresh().context("cannot get a random key from the kernel")
 }
 
 /// Under its own name the file is there whole or not at all. Only a plain file is replaced so: a device or pipe, or a

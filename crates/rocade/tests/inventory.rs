@@ -89,21 +89,44 @@ fn what_cannot_be_looked_at_is_exit_code_2() {
 }
 
 #[test]
-fn a_snapshot_is_whole_and_says_that_it_is_unscrubbed() {
+fn an_unscrubbed_snapshot_is_whole_and_says_what_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("x.host");
     let from = fixture("pod-sriov-exclusive");
-    let output = rocade(&["snapshot", "--from", &from, "--out", file.to_str().unwrap()]);
+    let output = rocade(&["snapshot", "--no-scrub", "--from", &from, "--out", file.to_str().unwrap()]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
-    assert!(text(&output.stderr).contains("addresses, GUIDs"));
+    assert!(text(&output.stderr).contains("addresses, GUIDs, serial numbers and names as they are"));
     assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(&from).unwrap());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-    assert_eq!(rocade(&["snapshot", "--from", &from, "--out", "-"]).stdout, std::fs::read(&from).unwrap());
+    let to_stdout = rocade(&["snapshot", "--no-scrub", "--from", &from, "--out", "-"]);
+    assert_eq!(to_stdout.stdout, std::fs::read(&from).unwrap());
+}
+
+#[test]
+fn a_snapshot_is_scrubbed_by_a_new_key_or_by_the_one_that_is_given() {
+    let from = fixture("seed-4hca-bond");
+    let snapshot =
+        |options: &[&str]| rocade(&[&["snapshot", "--out", "-", "--from", &from], options].concat());
+    let plain = snapshot(&[]);
+    assert!(text(&plain.stderr).contains("by a new key that is not kept"), "{}", text(&plain.stderr));
+    for original in ["a088:c203:00f2:7cd6", "10.8.10.4", "a0:88:c2:f2:7c:d6"] {
+        assert!(std::fs::read_to_string(&from).unwrap().contains(original));
+        assert!(!text(&plain.stdout).contains(original));
+    }
+    assert_ne!(plain.stdout, snapshot(&[]).stdout);
+    let (_dir, file) = scratch("key", b"a text");
+    let keyed = snapshot(&["--key", "a text"]);
+    assert!(text(&keyed.stderr).contains("by the key given as text"));
+    let by_file = snapshot(&["--key", file.to_str().unwrap()]);
+    assert!(text(&by_file.stderr).contains("by the key in the file"));
+    assert_eq!(keyed.stdout, by_file.stdout);
+    assert_eq!(snapshot(&["--key", ""]).status.code(), Some(2));
+    assert_eq!(snapshot(&["--key", "a", "--no-scrub"]).status.code(), Some(2));
 }
 
 #[test]
 fn a_live_snapshot_gives_the_live_inventory() {
-    let (_dir, file) = scratch("live.host", &rocade(&["snapshot", "--out", "-"]).stdout);
+    let (_dir, file) = scratch("live.host", &rocade(&["snapshot", "--no-scrub", "--out", "-"]).stdout);
     let recorded = rocade(&["inventory", "-o", "json", "--from", file.to_str().unwrap()]);
     assert_eq!(recorded.status.code(), Some(0), "{}", text(&recorded.stderr));
     assert_eq!(text(&recorded.stdout), text(&rocade(&["inventory", "-o", "json"]).stdout));
