@@ -8,8 +8,10 @@ use anyhow::{Context, Result, ensure};
 use rocade_core::{Gid, GidType, Host, LinkLayer, Port};
 use serde::Deserialize;
 
-/// Prints every entry of every GID table with its file, and type and netdev of those that have them.
-pub(super) const READ_GID_FILES: &str = "cd /sys/class/infiniband && grep -s . */ports/*/gids/* */ports/*/gid_attrs/types/* */ports/*/gid_attrs/ndevs/*";
+/// Prints every set entry of every GID table with its file, and type and netdev of those that have them; the kernel
+/// refuses to read these two of others.
+pub(super) const READ_GID_FILES: &str = "cd /sys/class/infiniband && \
+    grep -s . */ports/*/gids/* */ports/*/gid_attrs/types/* */ports/*/gid_attrs/ndevs/* | grep -v '(0000:){7}0000$' -E";
 
 /// A port in the tools' words: `rxe1/1`.
 type Place = String;
@@ -172,7 +174,7 @@ pub(super) fn compare_ip(host: &Host, said: &str) -> Result<usize> {
 pub(super) fn compare_gid_files(host: &Host, said: &str) -> Result<usize> {
     let mut theirs: BTreeMap<String, (String, String, String)> = BTreeMap::new();
     let lines = said.lines().filter_map(|line| line.split_once(':'));
-    for (file, value) in lines.filter(|(_, value)| *value != Gid([0; 16]).to_string()) {
+    for (file, value) in lines {
         let parts: Vec<&str> = file.split('/').collect();
         let (hca, port, index) = (parts[0], parts[2], parts[parts.len() - 1]);
         let entry = theirs.entry(format!("{hca}/{port} {index}")).or_default();
