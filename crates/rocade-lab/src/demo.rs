@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use crate::cache::Cache;
 use crate::chain::{self, Binary, Chain, Row, Seen};
 use crate::cluster::{Cluster, Options};
+use crate::steps::tell;
 use crate::{host_packages, preflight, product};
 
 /// A row's end.
@@ -44,7 +45,7 @@ pub fn run_demo(cache: &Cache, keep: bool) -> Result<bool> {
     lines.extend(show_rows(&chain::unproven_rows(), &chain));
     let good = lines.iter().all(|line| line.verdict != Verdict::Failed);
     if !good {
-        eprintln!("{:#}", chain.cluster.with_logs(anyhow::anyhow!("a row failed")));
+        tell(&format!("{:#}", chain.cluster.with_logs(anyhow::anyhow!("a row failed"))));
     }
     if keep {
         chain.cluster.detach()?;

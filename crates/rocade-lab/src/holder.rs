@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cache::{self, Cache};
 use crate::command;
+use crate::steps::tell;
 
 /// Ends when its caller closes the pipe (or dies), unless it was told to stay.
 const INIT: &str = include_str!("holder/init.sh");
@@ -134,7 +135,7 @@ impl Drop for Holder {
         if self.owned.is_some()
             && let Err(error) = self.end()
         {
-            eprintln!("rocade-lab: taking the lab down: {error:#}");
+            tell(&format!("rocade-lab: taking the lab down: {error:#}"));
         }
     }
 }

@@ -6,6 +6,7 @@ use signal_hook::iterator::Signals;
 
 use crate::holder;
 use crate::native::cgroups;
+use crate::steps::tell;
 
 /// From now on either signal ends all labs that this process started and did not detach, then the process with
 /// 128 and the signal's number.
@@ -16,11 +17,11 @@ pub fn install() -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("set signal handlers")?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            eprintln!("rocade-lab: interrupted, taking the lab down");
+            tell("rocade-lab: interrupted, taking the lab down");
             holder::end_ours();
             // A native node's groups outlive its processes.
             if let Err(error) = cgroups::remove(&cgroups::name()) {
-                eprintln!("rocade-lab: {error:#}");
+                tell(&format!("rocade-lab: {error:#}"));
             }
             std::process::exit(128 + signal);
         }

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use rocade_lab::cache::Cache;
 use rocade_lab::cluster::{Cluster, Options};
-use rocade_lab::steps::Steps;
+use rocade_lab::steps::{Steps, tell};
 use rocade_lab::{demo, holder, interrupt, preflight, product, record};
 
 #[derive(Parser)]
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("rocade-lab: {error:#}");
+            tell(&format!("rocade-lab: {error:#}"));
             ExitCode::from(2)
         }
     }
@@ -95,7 +95,7 @@ fn up(cache: &Cache, rocade: Option<PathBuf>) -> Result<()> {
     preflight::require(cache)?;
     let rocade = rocade.map_or_else(|| product::build(cache.steps()), Ok)?;
     let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()) })?;
-    product::give(cache, &cluster, &rocade).map_err(|error| cluster.with_logs(error))?;
+    product::give(cache, &cluster, &rocade)?;
     cluster.detach()?;
     cache.steps().note("the lab is up: rocade-lab status, sh NODE, kubectl …; rocade-lab down ends it");
     Ok(())

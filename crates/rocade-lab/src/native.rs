@@ -15,6 +15,7 @@ use rocade_host::{Root, read_host};
 use crate::cache::Cache;
 use crate::command;
 use crate::holder::Holder;
+use crate::steps::tell;
 use crate::{host_packages, preflight};
 
 pub mod cgroups;
@@ -302,7 +303,7 @@ impl NativeNode {
 impl Drop for NativeNode {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("rocade-lab: taking the native node down: {error:#}");
+            tell(&format!("rocade-lab: taking the native node down: {error:#}"));
         }
     }
 }

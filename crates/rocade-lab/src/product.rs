@@ -29,13 +29,14 @@ pub fn build(steps: Steps) -> Result<PathBuf> {
 /// Packs [`image::ROCADE`] around `rocade` and gives it to every node.
 ///
 /// # Errors
-/// Packing failed, or a node does not take it.
+/// Packing failed, or a node does not take it; logs are saved then, the error names where.
 pub fn give(cache: &Cache, cluster: &Cluster, rocade: &Path) -> Result<()> {
-    cache.steps().run(&format!("giving {} to the nodes", image::ROCADE), || {
+    let given = cache.steps().run(&format!("giving {} to the nodes", image::ROCADE), || {
         let archive = tempfile::NamedTempFile::new()?;
         image::write_rocade(cache, rocade, archive.path())?;
         cluster.import_image(archive.path())
-    })
+    });
+    given.map_err(|error| cluster.with_logs(error))
 }
 
 /// From cargo's messages, one JSON object a line: the program of the target `rocade`.

@@ -1,6 +1,7 @@
 //! What the lab tells while it works: one line on stderr as a step begins and one as it ends, with its time.
 //! Owns wording and clock of these lines only.
 
+use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -32,8 +33,13 @@ impl Steps {
 
     /// One line, with the seconds since the start.
     pub fn note(&self, text: &str) {
-        eprintln!("[{:6.1} s] {text}", self.begun.elapsed().as_secs_f64());
+        tell(&format!("[{:6.1} s] {text}", self.begun.elapsed().as_secs_f64()));
     }
+}
+
+/// A line on stderr. Where nobody reads it (`2>&1 | head`) the work goes on, and above all the taking down.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 impl Default for Steps {

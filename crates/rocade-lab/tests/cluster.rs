@@ -2,6 +2,7 @@
 //! one cluster. Run by `make test`; needs root, and fails where something is missing.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -33,10 +34,10 @@ fn trials() -> Vec<Trial> {
         trial("lab: without /dev/net/tun it says so before anything long", without_tun),
         trial("lab: without go it says so before anything long", without_go),
     ];
-    for signal in ["INT", "KILL"] {
+    for (signal, end) in [("INT", (Some(130), None)), ("KILL", (None, Some(9)))] {
         let before = before.clone();
         let name = format!("lab: SIG{signal} in the midst of a start leaves nothing");
-        trials.push(trial(&name, move || interrupted_start(signal, &before)));
+        trials.push(trial(&name, move || interrupted_start(signal, end, &before)));
     }
     let (to_chain, to_binary) = (chain.clone(), binary.clone());
     trials.push(trial("lab: the cluster starts", move || start(&to_chain, &to_binary)));
@@ -104,13 +105,14 @@ fn nothing_beyond(before: &Traces) -> Result<()> {
     }
 }
 
-fn interrupted_start(signal: &str, before: &Traces) -> Result<()> {
+/// `end` is the exit code, or the signal, that the demo must end with. Its stderr is not read any more by then.
+fn interrupted_start(signal: &str, end: (Option<i32>, Option<i32>), before: &Traces) -> Result<()> {
     let mut demo = lab(&["demo"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let said = read_until(&mut demo, "waiting for the API server")?;
     let pid = demo.id().to_string();
     Command::new("kill").args(["-s", signal, &pid]).status()?;
     let status = demo.wait()?;
-    ensure!(!status.success(), "an interrupted start says {status}: {said}");
+    ensure!((status.code(), status.signal()) == end, "an interrupted start says {status}: {said}");
     nothing_beyond(before)
 }
 
@@ -145,7 +147,8 @@ fn without_tun() -> Result<()> {
 }
 
 fn without_go() -> Result<()> {
-    refused(lab(&["demo"]).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output()?, "go")
+    let empty = tempfile::tempdir()?;
+    refused(lab(&["demo"]).env("PATH", empty.path()).output()?, "no go: ")
 }
 
 /// Exit code 2, one error that names what lacks and what to do, and no step begun.
