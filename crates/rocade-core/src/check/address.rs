@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::{Case, Rule, Sheet, qos};
 use crate::finding::Severity;
 use crate::gid::in_subnet;
-use crate::host::{Host, Netdev, Transport};
+use crate::host::{Hca, Host, Netdev, Port, RoleKind, Transport};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -99,14 +99,21 @@ fn one_subnet(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 
 fn default_route(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     if let Some((hca, netdev)) = case.default_route_rail() {
-        let only = case.rails().len() == 1;
-        let seen = format!(
-            "{} {} carries the default route",
-            if only { "the only rail" } else { "the rail of" },
-            hca.name
-        );
-        sheet.find(netdev, seen, "a management interface for it");
+        let which = if case.rails().len() == 1 { "the only rail" } else { "the rail of" };
+        let seen = format!("{which} {} carries the default route", hca.name);
+        let finding = sheet.find(netdev, seen, "a management interface for it");
+        // Where cards of another kind are the fabric, this one may be meant for it.
+        let fabric: Vec<&Hca> =
+            case.host.hcas.iter().filter(|other| other.role.kind == RoleKind::Fabric).collect();
+        if !fabric.is_empty() && !fabric.iter().any(|other| is_like(other, hca)) {
+            finding.severity = Severity::Note;
+        }
     }
+}
+
+fn is_like(a: &Hca, b: &Hca) -> bool {
+    let transport = |hca: &Hca| hca.ports.first().map(|port| port.transport);
+    a.pci_id == b.pci_id && transport(a) == transport(b)
 }
 
 fn rail_netdevs<'a>(case: &Case<'a>) -> Vec<&'a Netdev> {
@@ -163,9 +170,9 @@ fn has_source_rules(host: &Host, netdev: &Netdev) -> bool {
 }
 
 /// The HCA whose interface, or a child or member of it, carries the default route, and that interface.
-pub(super) fn default_route_rail<'a>(case: &Case<'a>) -> Option<(&'a crate::host::Hca, &'a str)> {
+pub(super) fn default_route_rail<'a>(case: &Case<'a>) -> Option<(&'a Hca, &'a str)> {
     let route = case.host.default_route_netdev.as_deref()?;
-    let carries = |port: &crate::host::Port| {
+    let carries = |port: &Port| {
         port.netdev.as_deref() == Some(route)
             || port.child_netdevs.iter().any(|name| name == route)
             || qos::interfaces(case.host, port).iter().any(|netdev| netdev.name == route)

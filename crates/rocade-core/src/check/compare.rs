@@ -57,7 +57,9 @@ pub(super) const RULES: &[Rule] = &[
 fn mtu(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     for ports in &case.alike {
         let of = |(_, port): &At<'_>| match port.transport {
-            Transport::Roce => Some((port.netdev.clone()?, port.netdev_mtu?)),
+            Transport::Roce if port.state.as_deref() == Some("ACTIVE") => {
+                Some((port.netdev.clone()?, port.netdev_mtu?))
+            }
             _ => None,
         };
         report(sheet, "MTU ", "", &ports.iter().filter_map(of).collect::<Vec<_>>());
@@ -141,7 +143,9 @@ pub(super) fn report<V: Ord + Clone + Display>(
             );
         }
     } else if let Some(seen) = tie(values) {
-        sheet.find("host", format!("{what}differs: {seen}"), "the same on all rails");
+        // Two ports of a card may well serve two networks.
+        sheet.find("host", format!("{what}differs: {seen}"), "the same on all rails").severity =
+            Severity::Note;
     }
 }
 

@@ -153,13 +153,16 @@ fn same_address(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         }
     }
     for (address, holders) in holders.iter().filter(|(_, holders)| holders.len() > 1) {
-        let netdevs: Vec<&str> = holders.iter().map(|(_, netdev)| *netdev).collect();
+        let mut netdevs: Vec<&str> = holders.iter().map(|(_, netdev)| *netdev).collect();
+        netdevs.dedup();
         let hcas: Vec<&str> = holders.iter().map(|(hca, _)| *hca).collect();
-        sheet.find(
-            netdevs.join(", "),
-            format!("{address} is a GID of {}", hcas.join(" and ")),
-            "one HCA for each address",
-        );
+        let seen = format!("{address} is a GID of {}", hcas.join(" and "));
+        let finding = sheet.find(netdevs.join(", "), seen, "one HCA for each address");
+        // A bond over two cards: both carry its address by design, and RDMA does not fail over between them.
+        if netdevs.len() == 1 {
+            finding.severity = Severity::Note;
+            finding.cure = "for one RDMA device that fails over, bond two ports of one card (LAG)".into();
+        }
     }
 }
 

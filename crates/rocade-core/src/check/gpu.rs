@@ -14,21 +14,21 @@ pub(super) const RULES: &[Rule] = &[Rule {
     judge: gpu_direct,
 }];
 
+/// PCI vendor.
+const NVIDIA: u16 = 0x10de;
+
 fn gpu_direct(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     let gpus = &case.host.gpu_direct;
-    if !gpus.nvidia || gpus.nvidia_peermem || case.rails().is_empty() {
+    let has_gpu = case.host.accelerators.iter().any(|gpu| gpu.pci_id.is_some_and(|id| id.vendor == NVIDIA));
+    if !has_gpu || gpus.nvidia_peermem || case.rails().is_empty() {
         return;
     }
     match gpus.dmabuf {
         Some(true) => {}
+        _ if case.host.pod.is_some() => sheet.unjudged("pod", "whether this Pod uses GPUs is not known"),
         Some(false) => sheet.say("host", "nvidia_peermem not loaded, no DMA-BUF", "one of them"),
         None => {
-            let finding = sheet.find(
-                "host",
-                "nvidia_peermem not loaded, whether DMA-BUF works is unknown",
-                "one of them",
-            );
-            finding.severity = Severity::Warning;
+            sheet.say("host", "nvidia_peermem not loaded, whether DMA-BUF works is unknown", "one of them")
         }
     }
 }

@@ -97,8 +97,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn granted_without_address(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    let Some(_) = pod(case) else { return };
-    for hca in opened(case).filter(|hca| is_roce(hca)) {
+    for hca in opened(case).filter(|hca| is_roce(hca) && is_granted(case, hca) != Some(false)) {
         if own_gids(case, hca).is_empty() {
             let rail = rail_of(case, hca).map_or_else(String::new, |rail| format!(" (rail {rail})"));
             let seen = "granted, but no GID of it belongs to this Pod's interfaces: no address on that rail";
@@ -254,7 +253,8 @@ fn not_granted_but_open(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 
 fn seen_not_granted(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     let Some(_) = pod(case) else { return };
-    let granted: Vec<&str> = opened(case).map(|hca| hca.name.as_str()).collect();
+    let own = opened(case).filter(|hca| is_granted(case, hca) != Some(false));
+    let granted: Vec<&str> = own.map(|hca| hca.name.as_str()).collect();
     let others: Vec<&str> =
         case.host.hcas.iter().filter(|hca| !is_reached(hca)).map(|hca| hca.name.as_str()).collect();
     if !granted.is_empty() && !others.is_empty() {

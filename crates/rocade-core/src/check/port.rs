@@ -1,17 +1,19 @@
 //! Rules about one port and its link: RDC20x to RDC21x. Comparisons between rails are in `compare`.
 
-use super::rails::At;
+use super::rails::{At, unlike};
 use super::{Case, Rule, Sheet, is_reached, port_name, why};
 use crate::finding::Severity;
-use crate::host::{Accessible, CharDevice, FunctionKind, Hca, LinkLayer, Port, RoleKind, Transport};
+use crate::host::{
+    Accessible, CharDevice, FunctionKind, Hca, LinkLayer, Port, Relation, RoleKind, Transport,
+};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "RDC201",
         severity: Severity::Warning,
         title: "A port is not ACTIVE",
-        why: "Nothing goes over it. An error where most ports of its kind on the host are ACTIVE, a note on a virtual \
-              function whose interface was given to a Pod: one unused port of a card is no failure by itself.",
+        why: "Nothing goes over it. An error where most of its kind on the host are ACTIVE and it is its card's only port; a note on a virtual \
+              function, and where its interface was set down: one unused port of a card is no failure by itself.",
         cure: "look at cable, transceiver and the switch port at the other end",
         judge: not_active,
     },
@@ -166,13 +168,28 @@ fn counts((hca, port): &At<'_>) -> bool {
 
 fn how_bad(case: &Case<'_>, at: &At<'_>) -> Severity {
     let (hca, port) = at;
-    if hca.function == Some(FunctionKind::Vf) && port.netdev.is_none() {
+    // What a VF's link does is told to its PF, often by who owns the machine that the VF was given to.
+    if matches!(hca.function, Some(FunctionKind::Vf | FunctionKind::Sf)) {
         return Severity::Note;
     }
     let like: Vec<At<'_>> =
         case.alike.iter().find(|ports| ports.iter().any(|p| same(p, at))).cloned().unwrap_or_default();
     let up = like.iter().filter(|(_, port)| port.state.as_deref() == Some("ACTIVE")).count();
-    if up >= 2 && up * 2 > like.len() { Severity::Error } else { Severity::Warning }
+    let netdev = port.netdev.as_deref().and_then(|name| case.host.netdev(name));
+    let alone = up >= 2 && up * 2 > like.len() && !sibling_is_up(case, hca);
+    match (alone, netdev.is_some_and(|netdev| !netdev.up)) {
+        (true, false) => Severity::Error,
+        (true, true) | (false, false) => Severity::Warning,
+        (false, true) => Severity::Note,
+    }
+}
+
+/// Whether another port of the same card is ACTIVE: this one may be its unused second.
+fn sibling_is_up(case: &Case<'_>, hca: &Hca) -> bool {
+    let siblings = hca.companions.iter().filter(|c| c.relation == Relation::SameCard);
+    let mut ports =
+        siblings.filter_map(|c| case.host.hca(c.hca.as_ref()?.as_str())).chain([hca]).flat_map(|h| &h.ports);
+    ports.any(|port| port.state.as_deref() == Some("ACTIVE"))
 }
 
 fn same(a: &At<'_>, b: &At<'_>) -> bool {
@@ -261,7 +278,8 @@ fn judge_node(hca: &Hca, device: &CharDevice, sheet: &mut Sheet<'_>) {
 
 fn nodes_incomplete(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     for hca in case.host.hcas.iter().filter(|hca| is_reached(hca)) {
-        let nodes = hca.ports.iter().flat_map(|port| port.umad.iter().chain(&port.issm));
+        // issm is for a subnet manager alone, and on Ethernet for nobody.
+        let nodes = hca.ports.iter().filter_map(|port| port.umad.as_ref());
         let missing: Vec<String> = nodes
             .filter(|device| matches!(device.accessible, Accessible::Missing | Accessible::Other))
             .map(CharDevice::path)
@@ -276,12 +294,13 @@ fn nodes_incomplete(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 
 fn lanes_lost(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     for ports in &case.alike {
-        let most = ports.iter().filter_map(|(_, port)| port.width).max();
-        for (hca, port) in ports.iter().filter(|(_, port)| port.state.as_deref() == Some("ACTIVE")) {
-            let (Some(width), Some(most)) = (port.width, most) else { continue };
-            if width < most {
-                sheet.find(port_name(hca, port), format!("{width}X"), format!("{most}X as the other rails"));
-            }
+        // A port that is down says what it could have.
+        let active = ports.iter().filter(|(_, port)| port.state.as_deref() == Some("ACTIVE"));
+        let widths: Vec<(String, u32)> =
+            active.filter_map(|(hca, port)| Some((port_name(hca, port), port.width?))).collect();
+        let Some(found) = unlike(&widths) else { continue };
+        for (name, width) in found.odd.into_iter().filter(|(_, width)| *width < found.usual) {
+            sheet.say(name, format!("{width}X"), format!("{}X as the other rails", found.usual));
         }
     }
 }
@@ -386,7 +405,7 @@ fn other_transport(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 
 fn split_plane(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     for hca in &case.host.hcas {
-        for other in hca.companions.iter().filter(|c| c.relation == crate::host::Relation::SplitPlane) {
+        for other in hca.companions.iter().filter(|c| c.relation == Relation::SplitPlane) {
             let Some(other) = &other.hca else { continue };
             // Each pair once.
             if hca.name < *other {
