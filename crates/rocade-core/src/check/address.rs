@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::rails::is_of_fabric;
 use super::{Case, Rule, Sheet, qos};
 use crate::finding::Severity;
 use crate::gid::in_subnet;
-use crate::host::{Hca, Host, Netdev, Port, RoleKind, Transport};
+use crate::host::{Hca, Host, Netdev, Port, Transport};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -103,17 +104,10 @@ fn default_route(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         let seen = format!("{which} {} carries the default route", hca.name);
         let finding = sheet.find(netdev, seen, "a management interface for it");
         // Where cards of another kind are the fabric, this one may be meant for it.
-        let fabric: Vec<&Hca> =
-            case.host.hcas.iter().filter(|other| other.role.kind == RoleKind::Fabric).collect();
-        if !fabric.is_empty() && !fabric.iter().any(|other| is_like(other, hca)) {
+        if !is_of_fabric(case.host, hca) {
             finding.severity = Severity::Note;
         }
     }
-}
-
-fn is_like(a: &Hca, b: &Hca) -> bool {
-    let transport = |hca: &Hca| hca.ports.first().map(|port| port.transport);
-    a.pci_id == b.pci_id && transport(a) == transport(b)
 }
 
 fn rail_netdevs<'a>(case: &Case<'a>) -> Vec<&'a Netdev> {

@@ -1,5 +1,6 @@
 //! Rules that hold a host against the policy: what its groups expect. Codes lie in the families of what is expected.
 
+use super::rails::is_of_fabric;
 use super::{Case, Rule, Sheet, port_name, qos, why};
 use crate::finding::Severity;
 use crate::host::{Hca, Netdev, Port, Usable};
@@ -336,7 +337,7 @@ fn expectations<'a>(case: &Case<'a>) -> Vec<(&'a Group, &'a PortExpectation)> {
 
 fn meant<'a>(case: &Case<'a>, expected: &PortExpectation) -> Vec<(&'a Hca, &'a Port)> {
     if expected.select.is_empty() {
-        return case.rails();
+        return case.rails().into_iter().filter(|(hca, _)| is_of_fabric(case.host, hca)).collect();
     }
     case.ports().filter(|(hca, port)| expected.select.means(hca, port)).collect()
 }

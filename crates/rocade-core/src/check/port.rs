@@ -175,7 +175,9 @@ fn how_bad(case: &Case<'_>, at: &At<'_>) -> Severity {
     let like: Vec<At<'_>> =
         case.alike.iter().find(|ports| ports.iter().any(|p| same(p, at))).cloned().unwrap_or_default();
     let up = like.iter().filter(|(_, port)| port.state.as_deref() == Some("ACTIVE")).count();
-    let netdev = port.netdev.as_deref().and_then(|name| case.host.netdev(name));
+    // An IPoIB interface says nothing about its port.
+    let ethernet = port.netdev.as_deref().filter(|_| port.link_layer == LinkLayer::Ethernet);
+    let netdev = ethernet.and_then(|name| case.host.netdev(name));
     let alone = up >= 2 && up * 2 > like.len() && !sibling_is_up(case, hca);
     match (alone, netdev.is_some_and(|netdev| !netdev.up)) {
         (true, false) => Severity::Error,

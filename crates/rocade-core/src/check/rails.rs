@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::Case;
-use crate::host::{FunctionKind, Hca, Port, RoleKind, Transport};
+use crate::host::{FunctionKind, Hca, Host, Port, RoleKind, Transport};
 
 /// A port with its HCA.
 pub(super) type At<'a> = (&'a Hca, &'a Port);
@@ -30,6 +30,15 @@ pub(super) fn is_rail((hca, port): &At<'_>) -> bool {
     let whole = !matches!(hca.function, Some(FunctionKind::Vf | FunctionKind::Sf));
     let job = !matches!(hca.role.kind, RoleKind::Storage | RoleKind::Bridge);
     plane && speaks && whole && job && !hca.software && port.gid_table_len != Some(0)
+}
+
+/// Whether an HCA is of the fabric: by its role, or by being like one that is. Cards of another kind that carry the
+/// host's own traffic are not, where there is a fabric beside them.
+pub(super) fn is_of_fabric(host: &Host, hca: &Hca) -> bool {
+    let transport = |hca: &Hca| hca.ports.first().map(|port| port.transport);
+    let is_like = |other: &Hca| other.pci_id == hca.pci_id && transport(other) == transport(hca);
+    let mut fabric = host.hcas.iter().filter(|other| other.role.kind == RoleKind::Fabric).peekable();
+    hca.role.kind != RoleKind::Management || fabric.peek().is_none() || fabric.any(is_like)
 }
 
 /// What most say, and who says otherwise.
