@@ -6,7 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use crate::errno::Errno;
-use crate::netlink::{Address, Link, RdmaDevice, RdmaPort, RdmaSystem};
+use crate::netlink::{
+    Address, DcbRecord, Link, PodRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord,
+};
 use crate::root::{Answer, Refusal, Stat};
 
 mod parse;
@@ -16,7 +18,7 @@ mod token;
 pub use parse::WrongLine;
 
 /// Highest version of the text form that this version reads, and the one it writes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Deeper paths than any that the kernel has; keeps hostile files from nesting without end.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -27,6 +29,8 @@ pub struct Archive {
     top: Dir,
     /// What netlink answered.
     pub netlink: Netlink,
+    /// What the cluster knows of the Pod that this is the inside of.
+    pub pod: Option<PodRecord>,
 }
 
 /// A recorded thing at a path.
@@ -74,6 +78,12 @@ pub struct Netlink {
     pub links: Dump<Vec<Link>>,
     /// Route netlink GETADDR.
     pub addresses: Dump<Vec<Address>>,
+    /// Route netlink GETROUTE.
+    pub routes: Dump<Vec<RouteRecord>>,
+    /// Route netlink GETRULE.
+    pub rules: Dump<Vec<RuleRecord>>,
+    /// Route netlink GETDCB, of each interface that has it.
+    pub dcb: Dump<Vec<DcbRecord>>,
 }
 
 /// The answer to one netlink question; None where it was not asked.
@@ -145,13 +155,13 @@ impl Archive {
     }
 
     /// The same tree under other names, with other nodes in place of all but the directories. Each node is asked for
-    /// with its old path. Netlink's answers are left out.
+    /// with its old path. Netlink's answers and the Pod are left out.
     pub(crate) fn rewrite(
         &self,
         name: &dyn Fn(&OsStr) -> OsString,
         node: &dyn Fn(&Path, &Node) -> Node,
     ) -> Archive {
-        Archive { top: rewrite(&self.top, Path::new("/"), name, node), netlink: Netlink::default() }
+        Archive { top: rewrite(&self.top, Path::new("/"), name, node), ..Archive::default() }
     }
 
     fn dir_mut(&mut self, path: &Path) -> Option<&mut Dir> {

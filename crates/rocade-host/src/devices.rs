@@ -3,15 +3,20 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use rocade_core::host::Unknown;
-use rocade_core::{Accessible, CharDevice};
+use rocade_core::host::{OpenNode, Unknown};
+use rocade_core::{Accessible, CharDevice, Hca};
 
 use crate::attributes::{parse_number, read_text};
 use crate::root::{Root, Stat};
 
+const NODES: &str = "/dev/infiniband";
+
 /// All char devices of the namespace's kernel, also of HCAs that are not in class/infiniband.
+#[derive(Default)]
 pub(crate) struct CharDevices {
-    verbs: HashMap<String, CharDevice>,
+    /// Number → name of the HCA.
+    owners: HashMap<(u32, u32), String>,
+    verbs: HashMap<String, (CharDevice, Option<u32>)>,
     mad: HashMap<(String, u32, Kind), CharDevice>,
 }
 
@@ -27,12 +32,14 @@ pub(crate) enum Kind {
 impl CharDevices {
     /// Reads the classes infiniband_verbs and infiniband_mad.
     pub(crate) fn read(root: &Root, unknown: &mut Unknown) -> CharDevices {
-        let mut devices = CharDevices { verbs: HashMap::new(), mad: HashMap::new() };
+        let mut devices = CharDevices::default();
         for (name, dir) in read_class(root, "infiniband_verbs", "uverbs", unknown) {
             if let (Ok(hca), Some(device)) =
                 (read_text(root, &dir.join("ibdev")), read_device(root, &name, &dir))
             {
-                devices.verbs.insert(hca, device);
+                devices.owners.insert((device.major, device.minor), hca.clone());
+                let abi = read_text(root, &dir.join("abi_version")).ok();
+                devices.verbs.insert(hca, (device, abi.and_then(|abi| parse_number(&abi))));
             }
         }
         for (name, dir) in read_class(root, "infiniband_mad", "umad", unknown) {
@@ -40,6 +47,7 @@ impl CharDevices {
             let port = read_text(root, &dir.join("port")).ok().and_then(|port| parse_number(&port));
             let hca = read_text(root, &dir.join("ibdev"));
             if let (Ok(hca), Some(port), Some(device)) = (hca, port, read_device(root, &name, &dir)) {
+                devices.owners.insert((device.major, device.minor), hca.clone());
                 devices.mad.insert((hca, port, kind), device);
             }
         }
@@ -48,7 +56,35 @@ impl CharDevices {
 
     /// The verbs device of an HCA.
     pub(crate) fn verbs(&self, hca: &str) -> Option<CharDevice> {
-        self.verbs.get(hca).cloned()
+        self.verbs.get(hca).map(|(device, _)| device.clone())
+    }
+
+    /// The version of its driver's verbs interface.
+    pub(crate) fn verbs_abi(&self, hca: &str) -> Option<u32> {
+        self.verbs.get(hca)?.1
+    }
+
+    /// What stands in /dev/infiniband, by number.
+    pub(crate) fn read_nodes(&self, root: &Root) -> Vec<OpenNode> {
+        let node = |name: std::ffi::OsString| {
+            let Ok(Stat::Char { major, minor, .. }) = root.stat(Path::new(NODES).join(&name)) else {
+                return None;
+            };
+            let hca = self.owners.get(&(major, minor)).and_then(|hca| hca.parse().ok());
+            Some(OpenNode { name: name.to_string_lossy().into_owned(), major, minor, hca })
+        };
+        let mut nodes: Vec<_> = root.list(NODES).unwrap_or_default().into_iter().filter_map(node).collect();
+        nodes.sort_by_key(|node| (node.major, node.minor));
+        nodes
+    }
+
+    /// The verbs devices of HCAs other than these, by number.
+    pub(crate) fn orphans(&self, hcas: &[Hca]) -> Vec<CharDevice> {
+        let is_orphan = |name: &str| !hcas.iter().any(|hca| hca.name.as_str() == name);
+        let orphans = self.verbs.iter().filter(|(name, _)| is_orphan(name));
+        let mut devices: Vec<CharDevice> = orphans.map(|(_, (device, _))| device.clone()).collect();
+        devices.sort_by_key(|device| (device.major, device.minor));
+        devices
     }
 
     /// The management device of a port.
@@ -75,7 +111,7 @@ fn read_class(root: &Root, class: &str, field: &str, unknown: &mut Unknown) -> V
         }
     };
     let device = |name: std::ffi::OsString| {
-        let dir = root.realpath(class.join(&name)).ok()?;
+        let dir = root.member(&class, &name).ok()?;
         (name != "abi_version").then(|| (name.to_string_lossy().into_owned(), dir))
     };
     names.into_iter().filter_map(device).collect()
@@ -85,7 +121,7 @@ fn read_device(root: &Root, node: &str, dir: &Path) -> Option<CharDevice> {
     let text = read_text(root, &dir.join("dev")).ok()?;
     let (major, minor) = text.split_once(':')?;
     let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
-    let accessible = match root.stat(Path::new("/dev/infiniband").join(node)) {
+    let accessible = match root.stat(Path::new(NODES).join(node)) {
         Ok(Stat::Char { major: a, minor: b, .. }) if (a, b) == (major, minor) => Accessible::Yes,
         Ok(_) => Accessible::Other,
         Err(refusal) if refusal.is_absent() => Accessible::Missing,

@@ -55,6 +55,8 @@ impl Errno {
     pub(crate) const INVAL: Errno = Errno::of(rustix::io::Errno::INVAL);
     pub(crate) const LOOP: Errno = Errno::of(rustix::io::Errno::LOOP);
     pub(crate) const NXIO: Errno = Errno::of(rustix::io::Errno::NXIO);
+    pub(crate) const NODEV: Errno = Errno::of(rustix::io::Errno::NODEV);
+    pub(crate) const OPNOTSUPP: Errno = Errno::of(rustix::io::Errno::OPNOTSUPP);
     pub(crate) const PROTONOSUPPORT: Errno = Errno::of(rustix::io::Errno::PROTONOSUPPORT);
 
     const fn of(errno: rustix::io::Errno) -> Errno {

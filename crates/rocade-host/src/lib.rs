@@ -7,6 +7,7 @@ pub use scrub::{Key, Scrubber};
 
 mod archive;
 mod attributes;
+mod counters;
 mod devices;
 mod errno;
 mod error;
@@ -19,38 +20,63 @@ mod pci;
 mod port_netdev;
 mod record;
 mod root;
+mod scope;
+mod surroundings;
 
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
 pub use errno::Errno;
 pub use error::Error;
-pub use netlink::{Address, Link, RdmaDevice, RdmaPort, RdmaSystem};
+pub use netlink::{
+    Address, DcbRecord, Link, PodRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord,
+};
 pub use record::record;
 pub use root::{Answer, Refusal, Root, Stat};
+pub use scope::Scope;
 
 use rocade_core::Host;
 use rocade_core::host::{SCHEMA_VERSION, Unknown};
 
 /// All of a host. Total: what cannot be read is null and named in `unknown`, and nothing keeps the rest from being
-/// read. Ports are not judged yet: see `rocade_core::usable::judge`.
+/// read. Nothing is judged yet: see `rocade_core::judge`.
 pub fn read_host(root: &Root) -> Host {
+    read_parts(root, Scope::ALL)
+}
+
+/// As much of a host as is asked for.
+pub fn read_parts(root: &Root, scope: Scope) -> Host {
     let mut unknown = Unknown::new();
     let kernel = kernel::read_release(root, &mut unknown);
     let (rdma_core, netns_mode) = kernel::read_rdma_core(root, &mut unknown);
     let netdevs = netdevs::read_netdevs(root, &mut unknown);
     let devices = devices::CharDevices::read(root, &mut unknown);
     let netlink = port_netdev::NetlinkNetdevs::read(root, rdma_core != Some(false), &mut unknown);
-    let around = infiniband::Surroundings { root, netdevs: &netdevs, devices: &devices, netlink: &netlink };
+    let parts = root.rdma_devices().unwrap_or_default();
+    let around = infiniband::Surroundings {
+        root,
+        scope,
+        netdevs: &netdevs,
+        devices: &devices,
+        netlink: &netlink,
+        parts: parts.into_iter().filter_map(|device| Some((device.name, device.parent?))).collect(),
+    };
     let hcas = infiniband::read_hcas(&around, &mut unknown);
-    let rdma_cm = devices::read_rdma_cm(root);
-    Host {
+    let mut host = Host {
         schema_version: SCHEMA_VERSION,
         kernel,
         rdma_core,
         netns_mode,
+        orphan_uverbs: devices.orphans(&hcas),
         hcas,
         netdevs,
-        rdma_cm,
+        rdma_cm: devices::read_rdma_cm(root),
         unknown,
         ..Host::default()
+    };
+    if scope.surroundings {
+        host.nodes = devices.read_nodes(root);
+        surroundings::read(root, &mut host);
     }
+    rocade_core::relate::fill(&mut host);
+    rocade_core::distance::fill(&mut host);
+    host
 }

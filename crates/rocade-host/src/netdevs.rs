@@ -42,6 +42,8 @@ fn join(mut links: Vec<Link>, addresses: &[Address]) -> Vec<Netdev> {
             .map(|a| (a.address, a.prefix))
             .collect(),
         up: link.flags & IFF_UP != 0,
+        flags: link.flags,
+        parent_is_foreign: link.lower_is_foreign,
         ifindex: link.index,
         name: link.name,
         mtu: link.mtu,

@@ -1,13 +1,16 @@
 //! What netlink tells, as decoded records: the same on a live host (`socket`) and in an archive. Raw bytes are
-//! decoded in `rdma` and `route`.
+//! decoded in `rdma`, `route`, `route_table` and `dcb`.
 
 use std::net::IpAddr;
 
 use rocade_core::Guid;
 use serde::{Deserialize, Serialize};
 
+mod attributes;
+pub(crate) mod dcb;
 pub(crate) mod rdma;
 pub(crate) mod route;
+pub(crate) mod route_table;
 pub(crate) mod socket;
 
 /// Settings of the RDMA subsystem (RDMA netlink SYS_GET, `rdma system`).
@@ -35,6 +38,9 @@ pub struct RdmaDevice {
     /// `ib`, `roce`, `iw`, `usnic`: told by kernels from 5.1 on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// The device that this one is a part of (a device for subnet management alone): told from Linux 6.11 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
 }
 
 /// A port of an RDMA device (RDMA netlink PORT_GET, `rdma link`).
@@ -97,6 +103,96 @@ pub struct Address {
     pub address: IpAddr,
     /// Length of its prefix, bits.
     pub prefix: u8,
+}
+
+/// A route, one a next hop (route netlink GETROUTE, `ip route show table all`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteRecord {
+    /// Routing table: 254 main, 255 local.
+    pub table: u32,
+    /// RTN_ kind in iproute2's word: unicast, local, blackhole.
+    pub kind: String,
+    /// Destination and prefix length.
+    pub destination: (IpAddr, u8),
+    /// The next hop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<IpAddr>,
+    /// Index of the interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<u32>,
+    /// Metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<u32>,
+    /// Preferred source address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<IpAddr>,
+}
+
+/// A routing rule (route netlink GETRULE, `ip rule`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleRecord {
+    /// Whether it is of IPv6.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ipv6: bool,
+    /// The lowest is asked first.
+    pub priority: u32,
+    /// Source and prefix length; None is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<(IpAddr, u8)>,
+    /// Destination and prefix length; None is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<(IpAddr, u8)>,
+    /// Interface that packets come in by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+    /// Interface that a socket is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The table that it leads to.
+    pub table: u32,
+}
+
+/// Data centre bridging of an interface (route netlink GETDCB, `dcb`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DcbRecord {
+    /// Name of the interface.
+    pub netdev: String,
+    /// DCB_CAP_DCBX_ bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dcbx: Option<u8>,
+    /// How many priorities can have flow control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc_cap: Option<u8>,
+    /// Bit mask of the priorities that have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc_enabled: Option<u8>,
+    /// Traffic class of each priority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prio_tc: Option<Vec<u8>>,
+    /// Bandwidth of each traffic class, percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_bw: Option<Vec<u8>>,
+    /// Application priorities: selector, protocol, priority.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<(u8, u16, u8)>,
+}
+
+/// What a cluster knows of the Pod that was recorded: its specification is not to be had from inside.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PodRecord {
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Resource → quantity that it asked for.
+    pub resources: std::collections::BTreeMap<String, String>,
+    /// HCAs that it was granted, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Vec<String>>,
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use crate::archive::Archive;
 use crate::errno::Errno;
 use crate::error::Error;
-use crate::netlink::{Address, Link, RdmaDevice, RdmaPort, RdmaSystem};
+use crate::netlink::{
+    Address, DcbRecord, Link, PodRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord,
+};
 
 mod live;
 
@@ -148,6 +150,17 @@ impl Root {
         resolve(path.as_ref(), one)
     }
 
+    /// Where the link of that name in a class directory leads: `realpath` for the price of one look, since the kernel's
+    /// links lead straight to a device's directory.
+    pub fn member(&self, class: impl AsRef<Path>, name: impl AsRef<Path>) -> Answer<PathBuf> {
+        let class = class.as_ref();
+        match self.link(class.join(&name)) {
+            Ok(target) => resolve(&class.join(target), |_| Err(Refusal::Errno(Errno::INVAL))),
+            Err(Refusal::Errno(Errno::INVAL)) => Ok(class.join(name)),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
     /// Settings of the RDMA subsystem; EPROTONOSUPPORT where the kernel has none.
     pub fn rdma_system(&self) -> Answer<RdmaSystem> {
         match &self.0 {
@@ -185,6 +198,38 @@ impl Root {
         match &self.0 {
             Filling::Live(_) => live::addresses(),
             Filling::Recorded(archive) => archive.netlink.addresses.answer(),
+        }
+    }
+
+    /// The routes of all tables.
+    pub fn routes(&self) -> Answer<Vec<RouteRecord>> {
+        match &self.0 {
+            Filling::Live(_) => live::routes(),
+            Filling::Recorded(archive) => archive.netlink.routes.answer(),
+        }
+    }
+
+    /// The rules that choose among them.
+    pub fn rules(&self) -> Answer<Vec<RuleRecord>> {
+        match &self.0 {
+            Filling::Live(_) => live::rules(),
+            Filling::Recorded(archive) => archive.netlink.rules.answer(),
+        }
+    }
+
+    /// Data centre bridging of the interfaces that have it; refused outside the first network namespace.
+    pub fn dcb(&self) -> Answer<Vec<DcbRecord>> {
+        match &self.0 {
+            Filling::Live(_) => live::dcb(),
+            Filling::Recorded(archive) => archive.netlink.dcb.answer(),
+        }
+    }
+
+    /// What the cluster knows of the Pod that this is the inside of: only a recording can hold it.
+    pub fn pod(&self) -> Answer<PodRecord> {
+        match &self.0 {
+            Filling::Live(_) => Err(Refusal::NeverTried),
+            Filling::Recorded(archive) => archive.pod.clone().ok_or(Refusal::NeverTried),
         }
     }
 }

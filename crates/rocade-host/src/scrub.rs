@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use crate::archive::{Archive, Netlink, Node};
+use crate::netlink::PodRecord;
 
 mod addresses;
 mod binary;
@@ -76,6 +77,7 @@ impl Scrubber {
         };
         let mut scrubbed = archive.rewrite(&|name| self.replace_file_name(name), &node);
         scrubbed.netlink = self.replace_netlink(&archive.netlink);
+        scrubbed.pod = archive.pod.as_ref().map(|pod| self.replace_pod(pod));
         scrubbed
     }
 
@@ -91,6 +93,12 @@ impl Scrubber {
         let text = text.split('\n').map(line).collect::<Vec<_>>().join("\n");
         // A replacement has the form of its original. If one had not, its record would rather be lost than kept.
         Archive::parse(text.as_bytes()).map(|archive| archive.netlink).unwrap_or_default()
+    }
+
+    /// Resources and HCAs keep their names: they say what the Pod was meant to get.
+    fn replace_pod(&self, pod: &PodRecord) -> PodRecord {
+        let name = |name: &str| words::replace_name(&self.key, name);
+        PodRecord { name: name(&pod.name), namespace: name(&pod.namespace), ..pod.clone() }
     }
 
     /// Any record of a host, as a netlink answer or an inventory: the texts in it.

@@ -1,15 +1,17 @@
 //! `rocade-lab record TREE FILE`: a recorded host from a described one. TREE holds sys, proc and dev as plain files,
-//! and beside them what plain files cannot say: fixture-errors.tsv (path, errno), fixture-netlink.json and
-//! fixture-devnodes.tsv (path, type, major:minor, mode). The recording takes of it what `rocade snapshot` takes of a
+//! and beside them what plain files cannot say: fixture-errors.tsv (path, errno), fixture-netlink.json,
+//! fixture-devnodes.tsv (path, type, major:minor, mode) and, for a Pod, fixture-pod.json. The recording takes of it what `rocade snapshot` takes of a
 //! live host.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rocade_host::{
-    Address, Archive, Dump, Errno, Link, Netlink, Node, RdmaDevice, RdmaPort, RdmaSystem, Root, record,
+    Address, Archive, DcbRecord, Dump, Errno, Link, Netlink, Node, PodRecord, RdmaDevice, RdmaPort,
+    RdmaSystem, Root, RouteRecord, RuleRecord, record,
 };
 use serde::Deserialize;
 
@@ -17,10 +19,13 @@ use serde::Deserialize;
 pub fn record_tree(tree: &Path, file: &Path) -> Result<()> {
     let mut whole = Archive::default();
     put_overlays(tree, &mut whole)?;
-    for top in ["sys", "proc", "dev"] {
-        put_dir(&tree.join(top), &Path::new("/").join(top), &mut whole)?;
+    for top in ["sys", "proc", "dev", "etc"] {
+        if tree.join(top).exists() || top != "etc" {
+            put_dir(&tree.join(top), &Path::new("/").join(top), &mut whole)?;
+        }
     }
     whole.netlink = read_netlink(tree, &whole)?;
+    whole.pod = read_pod(tree)?;
     let recorded = record(&Root::from(whole));
     fs::write(file, recorded.print()).with_context(|| format!("write {}", file.display()))
 }
@@ -79,6 +84,78 @@ struct Described {
     rdma_port: Vec<DescribedPort>,
     link: Vec<DescribedLink>,
     addr: Vec<DescribedAddress>,
+    route: Vec<DescribedRoute>,
+    rule: Vec<DescribedRule>,
+    dcb: Vec<DescribedDcb>,
+}
+
+#[derive(Deserialize)]
+struct DescribedRoute {
+    family: String,
+    table: u32,
+    #[serde(rename = "type")]
+    kind: String,
+    dst: String,
+    oif: Option<u32>,
+    gateway: Option<IpAddr>,
+    metric: Option<u32>,
+    prefsrc: Option<IpAddr>,
+}
+
+#[derive(Deserialize)]
+struct DescribedRule {
+    family: String,
+    priority: u32,
+    src: Option<String>,
+    dst: Option<String>,
+    iif: Option<String>,
+    oif: Option<String>,
+    table: u32,
+}
+
+#[derive(Deserialize)]
+struct DescribedDcb {
+    ifname: String,
+    dcbx: Option<u8>,
+    pfc: Option<DescribedPfc>,
+    ets: Option<DescribedEts>,
+    #[serde(default)]
+    app: Vec<DescribedApp>,
+}
+
+#[derive(Deserialize)]
+struct DescribedPfc {
+    cap: u8,
+    en: u8,
+}
+
+#[derive(Deserialize)]
+struct DescribedEts {
+    prio_tc: Vec<u8>,
+    tx_bw: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct DescribedApp {
+    selector: u8,
+    protocol: u16,
+    priority: u8,
+}
+
+/// fixture-pod.json, as far as a recording keeps it.
+#[derive(Deserialize)]
+struct DescribedPod {
+    namespace: String,
+    name: String,
+    #[serde(default)]
+    resources: DescribedResources,
+    granted: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+struct DescribedResources {
+    #[serde(default)]
+    limits: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -129,7 +206,25 @@ fn read_netlink(tree: &Path, whole: &Archive) -> Result<Netlink> {
         rdma_ports: rdma_answer(present, described.rdma_port.iter().map(convert_port).collect())?,
         links: Dump(Some(Ok(links.collect::<Result<_>>()?))),
         addresses: Dump(Some(Ok(addresses))),
+        routes: Dump(Some(Ok(described.route.iter().map(convert_route).collect::<Result<_>>()?))),
+        rules: Dump(Some(Ok(described.rule.iter().map(convert_rule).collect::<Result<_>>()?))),
+        dcb: Dump(Some(Ok(described.dcb.into_iter().map(convert_dcb).collect()))),
     })
+}
+
+fn read_pod(tree: &Path) -> Result<Option<PodRecord>> {
+    let file = tree.join("fixture-pod.json");
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let pod: DescribedPod = serde_json::from_str(&text).with_context(|| format!("{}", file.display()))?;
+    Ok(Some(PodRecord {
+        name: pod.name,
+        namespace: pod.namespace,
+        resources: pod.resources.limits,
+        granted: pod.granted,
+    }))
 }
 
 /// A kernel without RDMA refuses the socket.
@@ -145,6 +240,7 @@ fn convert_device(device: &DescribedDevice) -> RdmaDevice {
         node_type: Some(device.node_type),
         node_guid: device.node_guid.as_deref().and_then(|guid| guid.parse().ok()),
         protocol: None,
+        parent: None,
     }
 }
 
@@ -192,4 +288,61 @@ fn convert_address(address: &DescribedAddress) -> Result<Address> {
         address: parts.0.parse().with_context(wrong)?,
         prefix: parts.1.parse().with_context(wrong)?,
     })
+}
+
+fn convert_route(route: &DescribedRoute) -> Result<RouteRecord> {
+    Ok(RouteRecord {
+        table: route.table,
+        kind: route.kind.clone(),
+        destination: parse_prefix(&route.dst, &route.family)?,
+        gateway: route.gateway,
+        interface: route.oif,
+        metric: route.metric,
+        source: route.prefsrc,
+    })
+}
+
+fn convert_rule(rule: &DescribedRule) -> Result<RuleRecord> {
+    let prefix = |text: &Option<String>| match text.as_deref() {
+        None | Some("all") => Ok(None),
+        Some(text) => parse_prefix(text, &rule.family).map(Some),
+    };
+    Ok(RuleRecord {
+        ipv6: rule.family == "inet6",
+        priority: rule.priority,
+        source: prefix(&rule.src)?,
+        destination: prefix(&rule.dst)?,
+        input: rule.iif.clone(),
+        output: rule.oif.clone(),
+        table: rule.table,
+    })
+}
+
+/// `default`, an address, or an address and its prefix length.
+fn parse_prefix(text: &str, family: &str) -> Result<(IpAddr, u8)> {
+    let (any, whole) = match family {
+        "inet6" => (IpAddr::from([0; 16]), 128),
+        _ => (IpAddr::from([0; 4]), 32),
+    };
+    let wrong = || format!("prefix {text}");
+    match text.split_once('/') {
+        None if text == "default" => Ok((any, 0)),
+        None => Ok((text.parse().with_context(wrong)?, whole)),
+        Some((address, length)) => {
+            Ok((address.parse().with_context(wrong)?, length.parse().with_context(wrong)?))
+        }
+    }
+}
+
+fn convert_dcb(dcb: DescribedDcb) -> DcbRecord {
+    let (prio_tc, tx_bw) = dcb.ets.map(|ets| (ets.prio_tc, ets.tx_bw)).unzip();
+    DcbRecord {
+        netdev: dcb.ifname,
+        dcbx: dcb.dcbx,
+        pfc_cap: dcb.pfc.as_ref().map(|pfc| pfc.cap),
+        pfc_enabled: dcb.pfc.map(|pfc| pfc.en),
+        prio_tc,
+        tx_bw,
+        apps: dcb.app.iter().map(|app| (app.selector, app.protocol, app.priority)).collect(),
+    }
 }

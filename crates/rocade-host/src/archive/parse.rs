@@ -41,27 +41,26 @@ impl<'a> Parser<'a> {
         self.parse_header()?;
         loop {
             let line = self.next("a section, or `end` and the count of lines: the file is cut")?;
-            let Some((kind, rest)) = line.split_once(' ') else {
-                return self.wrong("dir, part, netlink, # or end, and what it is about");
-            };
+            let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
             match kind {
                 "dir" | "part" => self.parse_dir(kind == "dir", rest)?,
                 "netlink" => self.parse_netlink(rest)?,
+                "pod" if rest.is_empty() => self.parse_pod()?,
                 "#" => {}
                 "end" => break self.check_end(rest)?,
-                _ => return self.wrong("dir, part, netlink, # or end, and what it is about"),
+                _ => return self.wrong("dir, part, netlink, pod, # or end, and what it is about"),
             }
         }
         Ok(self.archive)
     }
 
     fn parse_header(&mut self) -> Parsed<()> {
-        let wanted = "`rocade-host 1`: a recorded host starts with it";
+        let wanted = "`rocade-host 2`: a recorded host starts with it";
         let version = self.next(wanted)?.strip_prefix("rocade-host ").and_then(|v| v.parse::<u32>().ok());
         match version {
-            Some(VERSION) => Ok(()),
+            Some(1..=VERSION) => Ok(()),
             Some(newer) if newer > VERSION => {
-                self.wrong("format 1 or older: this recording needs a newer rocade")
+                self.wrong("format 2 or older: this recording needs a newer rocade")
             }
             _ => self.wrong(wanted),
         }
@@ -171,7 +170,22 @@ impl<'a> Parser<'a> {
             "rdma-ports" => self.archive.netlink.rdma_ports = self.parse_dump(errno)?,
             "links" => self.archive.netlink.links = self.parse_dump(errno)?,
             "addresses" => self.archive.netlink.addresses = self.parse_dump(errno)?,
-            _ => return self.wrong("rdma-system, rdma-devices, rdma-ports, links or addresses"),
+            "routes" => self.archive.netlink.routes = self.parse_dump(errno)?,
+            "rules" => self.archive.netlink.rules = self.parse_dump(errno)?,
+            "dcb" => self.archive.netlink.dcb = self.parse_dump(errno)?,
+            _ => {
+                return self
+                    .wrong("rdma-system, rdma-devices, rdma-ports, links, addresses, routes, rules or dcb");
+            }
+        }
+        Ok(())
+    }
+
+    fn parse_pod(&mut self) -> Parsed<()> {
+        let Dump(answer) = self.parse_dump(None)?;
+        match answer.and_then(|rows: Result<Vec<_>, _>| rows.ok()?.pop()) {
+            Some(pod) => self.archive.pod = Some(pod),
+            None => return self.wrong("one record of the Pod"),
         }
         Ok(())
     }

@@ -22,6 +22,12 @@ pub(super) fn print(archive: &Archive) -> String {
     print_dump("rdma-ports", rows(&netlink.rdma_ports), &mut lines);
     print_dump("links", rows(&netlink.links), &mut lines);
     print_dump("addresses", rows(&netlink.addresses), &mut lines);
+    print_dump("routes", rows(&netlink.routes), &mut lines);
+    print_dump("rules", rows(&netlink.rules), &mut lines);
+    print_dump("dcb", rows(&netlink.dcb), &mut lines);
+    if let Some(pod) = archive.pod.as_ref().and_then(|pod| serde_json::to_string(pod).ok()) {
+        lines.extend(["pod".into(), format!(" {pod}")]);
+    }
     lines.push(format!("end {}\n", lines.len()));
     lines.join("\n")
 }

@@ -43,7 +43,7 @@ fn a_fault_is_named_by_its_line_and_by_what_was_wanted() {
     let cases = [
         ("", 1, "a recorded host starts with it"),
         ("GIF89a", 1, "a recorded host starts with it"),
-        ("rocade-host 2\nend 1\n", 1, "needs a newer rocade"),
+        ("rocade-host 3\nend 1\n", 1, "needs a newer rocade"),
         ("rocade-host 1\ndir /a\n text b c\n", 4, "wanted dir, part"),
         ("rocade-host 1\ndir /a\n text b c", 3, "the file is cut"),
         ("rocade-host 1\ndir /a\nend 3\n", 3, "lines are missing or added"),
@@ -52,6 +52,7 @@ fn a_fault_is_named_by_its_line_and_by_what_was_wanted() {
         ("rocade-host 1\ndir a\nend 2\n", 2, "an absolute path"),
         ("rocade-host 1\ndir /a/../b\nend 2\n", 2, "without dots"),
         ("rocade-host 1\nnetlink links\n {\"index\":1}\nend 3\n", 3, "a record of this kind"),
+        ("rocade-host 2\npod\n {}\n {\"x\":1}\nend 4\n", 4, "a record of this kind"),
         ("rocade-host 1\nend 1\nmore\n", 3, "nothing after the end line"),
         ("rocade-host 1\ndir /a\n skip 0..4294967295\nend 3\n", 3, "fewer entries"),
     ];

@@ -1,10 +1,8 @@
 //! RDMA netlink: the requests and the decoding of replies. Numbers from include/uapi/rdma/rdma_netlink.h.
 
-use std::collections::HashMap;
-
-use netlink_packet_core::{NlaBuffer, NlasIterator};
 use rocade_core::Guid;
 
+use super::attributes::Attributes;
 use super::{RdmaDevice, RdmaPort, RdmaSystem};
 
 /// RDMA_NL_NLDEV in the client half of a message type.
@@ -23,6 +21,7 @@ const DEV_NODE_TYPE: u16 = 14;
 const NDEV_NAME: u16 = 51;
 const SYS_NETNS_MODE: u16 = 66;
 const DEV_PROTOCOL: u16 = 67;
+const PARENT_NAME: u16 = 100;
 
 /// A request: message type, whether it asks for a dump, payload.
 pub(crate) type Request = (u16, bool, Vec<u8>);
@@ -59,6 +58,7 @@ pub(crate) fn parse_device(payload: &[u8]) -> Option<RdmaDevice> {
         node_type: attributes.byte(DEV_NODE_TYPE),
         node_guid: attributes.bytes(NODE_GUID).map(|b| Guid(u64::from_ne_bytes(b))),
         protocol: attributes.text(DEV_PROTOCOL),
+        parent: attributes.text(PARENT_NAME),
     })
 }
 
@@ -72,36 +72,4 @@ pub(crate) fn parse_port(payload: &[u8]) -> Option<RdmaPort> {
         phys_state: attributes.byte(PORT_PHYS_STATE),
         netdev: attributes.text(NDEV_NAME),
     })
-}
-
-struct Attributes<'a>(HashMap<u16, &'a [u8]>);
-
-impl<'a> Attributes<'a> {
-    fn of(payload: &'a [u8]) -> Option<Self> {
-        let mut found = HashMap::new();
-        for attribute in NlasIterator::new(payload) {
-            let attribute: NlaBuffer<&'a [u8]> = attribute.ok()?;
-            let end = usize::from(attribute.length());
-            found.insert(attribute.kind(), attribute.into_inner().get(4..end)?);
-        }
-        Some(Attributes(found))
-    }
-
-    fn bytes<const N: usize>(&self, kind: u16) -> Option<[u8; N]> {
-        (*self.0.get(&kind)?).try_into().ok()
-    }
-
-    fn byte(&self, kind: u16) -> Option<u8> {
-        self.bytes::<1>(kind).map(|[b]| b)
-    }
-
-    fn word(&self, kind: u16) -> Option<u32> {
-        self.bytes(kind).map(u32::from_ne_bytes)
-    }
-
-    fn text(&self, kind: u16) -> Option<String> {
-        let bytes = self.0.get(&kind)?;
-        let text = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-        Some(String::from_utf8_lossy(text).into_owned())
-    }
 }

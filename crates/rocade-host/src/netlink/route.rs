@@ -15,6 +15,9 @@ const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 
+/// ARPHRD_ETHER (include/uapi/linux/if_arp.h).
+pub(crate) const ETHERNET: u16 = 1;
+
 /// Asks for all interfaces of this network namespace.
 pub(crate) fn links_request() -> Request {
     (RTM_GETLINK, true, emit(&LinkMessage::default()))

@@ -10,7 +10,11 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as Raw;
 
 use super::{Answer, Refusal, Stat};
-use crate::netlink::{Address, Link, RdmaDevice, RdmaPort, RdmaSystem, rdma, route, socket};
+use crate::errno::Errno;
+use crate::netlink::{
+    Address, DcbRecord, Link, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord, dcb, rdma, route,
+    route_table, socket,
+};
 
 #[derive(Debug)]
 pub(super) struct Live {
@@ -145,4 +149,26 @@ pub(super) fn links() -> Answer<Vec<Link>> {
 
 pub(super) fn addresses() -> Answer<Vec<Address>> {
     socket::ask(NETLINK_ROUTE, route::addresses_request(), route::parse_address)
+}
+
+pub(super) fn routes() -> Answer<Vec<RouteRecord>> {
+    let routes = socket::ask(NETLINK_ROUTE, route_table::routes_request(), route_table::parse_route)?;
+    Ok(routes.concat())
+}
+
+pub(super) fn rules() -> Answer<Vec<RuleRecord>> {
+    Ok(socket::ask(NETLINK_ROUTE, route_table::rules_request(), route_table::parse_rule)?.concat())
+}
+
+/// One question an interface: the kernel has no dump. Most interfaces know nothing of it.
+pub(super) fn dcb() -> Answer<Vec<DcbRecord>> {
+    let mut all = Vec::new();
+    for link in links()?.into_iter().filter(|link| link.kind.is_none() && link.link_type == route::ETHERNET) {
+        match socket::ask(NETLINK_ROUTE, dcb::dcb_request(&link.name), dcb::parse_dcb) {
+            Ok(records) => all.extend(records),
+            Err(Refusal::Errno(Errno::OPNOTSUPP | Errno::NODEV)) => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(all)
 }

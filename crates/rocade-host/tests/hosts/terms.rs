@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rocade_core::host::Limit;
 use rocade_core::{Accessible, CharDevice, GidEntry, GidType, Host, Port};
 use serde_json::{Map, Value, json};
 
@@ -100,4 +101,29 @@ pub(crate) fn node_number(device: Option<&CharDevice>, prefix: &str) -> Value {
 
 pub(crate) fn number_of(word: Option<&str>, words: &[&str]) -> Value {
     json!(word.and_then(|word| words.iter().position(|known| *known == word)))
+}
+
+pub(crate) fn limit(limit: Limit) -> String {
+    match limit {
+        Limit::Unlimited => "unlimited".into(),
+        Limit::Bytes(bytes) => bytes.to_string(),
+    }
+}
+
+pub(crate) fn ofed_from_modules(host: &Host) -> Value {
+    let versions: BTreeMap<&str, &str> =
+        host.modules.iter().filter_map(|m| Some((m.name.as_str(), m.version.as_deref()?))).collect();
+    let ofed = host.ofed.clone().unwrap_or_default();
+    json!({"versions": versions, "out_of_tree": ofed.out_of_tree, "release": ofed.release})
+}
+
+pub(crate) fn pod_view(host: &Host) -> Value {
+    let Some(view) = rocade_core::pod::view(host) else { return Value::Null };
+    json!({
+        "granted": view.granted,
+        "opens": view.opens,
+        "own_v2": view.own_v2,
+        "usable": view.usable,
+        "verdict": if view.pass { "PASS" } else { "FAIL" },
+    })
 }

@@ -1,0 +1,20 @@
+//! How much of a host is read. What was not asked for is left empty.
+
+/// The parts that a reader may do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// GID tables: a read an entry, and three for each that is set.
+    pub gids: bool,
+    /// Counters of ports and devices.
+    pub counters: bool,
+    /// All that stands around the HCAs: modules, limits, kernel settings, config space, accelerators, routes, quality
+    /// of service, storage, the Pod.
+    pub surroundings: bool,
+}
+
+impl Scope {
+    /// Everything.
+    pub const ALL: Scope = Scope { gids: true, counters: true, surroundings: true };
+    /// What granting HCAs to Pods needs: HCAs, ports, netdevs and char devices.
+    pub const GRANTS: Scope = Scope { gids: false, counters: false, surroundings: false };
+}
