@@ -149,8 +149,8 @@ impl Archive {
         self.list(path).is_ok()
     }
 
-    /// Looks at every node but the directories, with its path.
-    pub(crate) fn visit(&self, look: &mut dyn FnMut(&Path, &Node)) {
+    /// Looks at every node with its path, a directory before what is in it.
+    pub fn visit(&self, look: &mut dyn FnMut(&Path, &Node)) {
         visit(&self.top, Path::new("/"), look);
     }
 
@@ -245,9 +245,10 @@ impl Archive {
 
 fn visit(dir: &Dir, path: &Path, look: &mut dyn FnMut(&Path, &Node)) {
     for (name, child) in &dir.children {
-        match child {
-            Node::Dir(dir) => visit(dir, &path.join(name), look),
-            node => look(&path.join(name), node),
+        let path = path.join(name);
+        look(&path, child);
+        if let Node::Dir(dir) = child {
+            visit(dir, &path, look);
         }
     }
 }

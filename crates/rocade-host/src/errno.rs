@@ -49,6 +49,7 @@ const NAMES: &[(&str, rustix::io::Errno)] = &[
 ];
 
 impl Errno {
+    pub(crate) const TIMEDOUT: Errno = Errno::of(rustix::io::Errno::TIMEDOUT);
     pub(crate) const NOENT: Errno = Errno::of(rustix::io::Errno::NOENT);
     pub(crate) const NOTDIR: Errno = Errno::of(rustix::io::Errno::NOTDIR);
     pub(crate) const ISDIR: Errno = Errno::of(rustix::io::Errno::ISDIR);

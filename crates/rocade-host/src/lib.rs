@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod scrub;
+pub use root::{Patience, read_patiently};
 pub use scrub::{Key, Scrubber};
 
 mod archive;

@@ -15,6 +15,9 @@ use crate::netlink::{
 };
 
 mod live;
+mod patience;
+
+pub use patience::{Patience, read_patiently};
 
 /// How many links one path may lead through (path_resolution(7)).
 const MAX_LINKS: usize = 40;

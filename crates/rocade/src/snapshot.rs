@@ -33,7 +33,7 @@ const NEW_KEYS: usize = 16;
 
 /// Records, scrubs and writes.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let recorded = record(&args.source.open()?);
+    let recorded = args.source.read_by(record)?;
     let (archive, said) = if args.no_scrub {
         (recorded, "holds addresses, GUIDs, serial numbers and names as they are: look before you pass it on")
     } else {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rocade_core::{Host, judge};
-use rocade_host::{Error, Root, read_host};
+use rocade_host::{Error, Patience, Root, read_host, read_patiently};
 
-use crate::outcome::Advice;
+use crate::outcome::{Advice, tell};
 
 /// `--from` of every reading command.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,16 @@ impl Source {
 
     /// Reads the host and judges its ports.
     pub(crate) fn read(&self) -> anyhow::Result<Host> {
-        Ok(judged(&self.open()?))
+        self.read_by(judged)
+    }
+
+    /// Makes of the host what the function does; says what of it did not answer.
+    pub(crate) fn read_by<T: Send + 'static>(&self, read: fn(&Root) -> T) -> anyhow::Result<T> {
+        let (value, silent) = read_patiently(&self.open()?, Patience::default(), read);
+        for path in silent {
+            tell(&format!("rocade: {} does not answer; the rest was read without it", path.display()));
+        }
+        Ok(value)
     }
 
     /// Reads a recorded host that another flag than `--from` names.

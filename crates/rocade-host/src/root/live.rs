@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use netlink_sys::protocols::{NETLINK_RDMA, NETLINK_ROUTE};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as Raw;
 
+use super::patience::{Asking, Watch};
 use super::{Answer, Refusal, Stat};
 use crate::errno::Errno;
 use crate::netlink::{
@@ -18,20 +20,33 @@ use crate::netlink::{
 
 #[derive(Debug)]
 pub(super) struct Live {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     /// With a prefix, the kernel must be told that links end at it and not at `/`.
     confined: bool,
+    /// Who waits for this reading, if anyone does.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Live {
     pub(super) fn open(prefix: &Path) -> Result<Live, Raw> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(prefix, flags, Mode::empty())?;
-        Ok(Live { dir, confined: prefix != Path::new("/") })
+        Ok(Live { dir: Arc::new(dir), confined: prefix != Path::new("/"), watch: None })
+    }
+
+    /// The same host for a reading that somebody waits for.
+    pub(super) fn watched_by(&self, watch: &Arc<Watch>) -> Live {
+        Live { dir: Arc::clone(&self.dir), confined: self.confined, watch: Some(Arc::clone(watch)) }
+    }
+
+    /// Before the kernel is asked for a path; netlink questions have one below `/netlink`.
+    pub(super) fn ask(&self, path: &Path) -> Answer<Option<Asking<'_>>> {
+        self.watch.as_ref().map(|watch| watch.ask(path)).transpose()
     }
 
     pub(super) fn read(&self, path: &Path) -> Answer<Vec<u8>> {
-        let fd = self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let _asking = self.ask(path)?;
+        let fd = self.open_at(path, OFlags::RDONLY | OFlags::NOCTTY)?;
         let mut content = Vec::new();
         // A page holds any sysfs attribute. The standard library would also ask each time how long the file is.
         let mut page = [0; 4096];
@@ -46,6 +61,7 @@ impl Live {
     }
 
     pub(super) fn list(&self, path: &Path) -> Answer<Vec<OsString>> {
+        let _asking = self.ask(path)?;
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in Dir::new(fd).map_err(refused)? {
@@ -59,6 +75,7 @@ impl Live {
     }
 
     pub(super) fn link(&self, path: &Path) -> Answer<PathBuf> {
+        let _asking = self.ask(path)?;
         let target = match self.confined {
             // An empty path reads the link that the descriptor itself stands for (readlinkat(2)).
             true => {
@@ -76,6 +93,7 @@ impl Live {
     }
 
     pub(super) fn stat(&self, path: &Path) -> Answer<Stat> {
+        let _asking = self.ask(path)?;
         let fd = self.open_at(path, OFlags::PATH)?;
         let stat = rustix::fs::statat(&fd, "", AtFlags::EMPTY_PATH).map_err(refused)?;
         Ok(match FileType::from_raw_mode(stat.st_mode) {
