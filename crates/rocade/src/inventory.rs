@@ -44,14 +44,19 @@ pub(crate) struct Args {
 /// Reads, judges and prints. A host without RDMA is an answer, not a failure.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Outcome> {
     let host = args.source.read()?;
-    for (hca, why) in unread_hcas(&host) {
+    tell_gaps(&host);
+    print(&render(&host, args.output, terminal)?)?;
+    Ok(Outcome::Good)
+}
+
+/// Says on stderr which HCAs could not be read, and why there is none where there is none.
+pub(crate) fn tell_gaps(host: &Host) {
+    for (hca, why) in unread_hcas(host) {
         eprintln!("rocade: {hca} is listed, but cannot be read: {why}");
     }
     if host.hcas.is_empty() {
-        eprintln!("rocade: no RDMA device: {}", why_none(&host));
+        eprintln!("rocade: no RDMA device: {}", why_none(host));
     }
-    print(&render(&host, args.output, terminal)?)?;
-    Ok(Outcome::Good)
 }
 
 /// Views for people show nothing of a host without an HCA; documents are whole documents always.

@@ -37,3 +37,16 @@ impl Terminal {
 pub(crate) fn may_colour(no_color: bool) -> bool {
     !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_painted_only_where_colour_is_wanted() {
+        let terminal = |colour| Terminal { width: 100, colour };
+        assert_eq!(terminal(true).paint("no", 1), "\x1b[31mno\x1b[0m");
+        assert_eq!(terminal(false).paint("no", 1), "no");
+        assert!(!may_colour(true));
+    }
+}

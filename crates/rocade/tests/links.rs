@@ -38,7 +38,7 @@ fn text(bytes: &[u8]) -> String {
 /// stdout of a link over a recorded host.
 fn say(dir: &TempDir, link: &str, arguments: &[&str], kind: &str) -> String {
     let output = run(dir.path().join(link), &[arguments, &["--from", &fixture(kind)]].concat());
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{link} {kind}");
+    assert_eq!(output.status.code(), Some(0), "{link} {kind}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
@@ -75,6 +75,24 @@ fn install_makes_nothing_where_a_name_is_another_programs() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
     assert_eq!(install(Path::new("/nonexistent")).status.code(), Some(2));
+}
+
+#[test]
+fn ibdev2netdev_says_of_the_guides_host_what_the_guide_shows() {
+    let dir = installed();
+    assert_eq!(
+        say(&dir, "ibdev2netdev", &[], "seed-4hca-bond"),
+        "mlx5_0 port 1 ==> ens18np0 (Up)\n\
+         mlx5_3 port 1 ==> ens21np0 (Up)\n\
+         mlx5_4 port 1 ==> ens20np0 (Up)\n\
+         mlx5_bond_0 port 1 ==> bond0 (Up)\n"
+    );
+    let verbose = say(&dir, "ibdev2netdev", &["-v"], "seed-4hca-bond");
+    assert_eq!(
+        verbose.lines().last().unwrap(),
+        "0000:a7:00.0 mlx5_bond_0 (MT4119 - MCX556A-ECAT) CX556A - ConnectX-5 QSFP28 fw 16.35.3502 port 1 (ACTIVE) \
+         ==> bond0 (Up)"
+    );
 }
 
 #[test]
@@ -128,6 +146,16 @@ fn show_gids_names_the_hcas_when_asked_for_another() {
     let output = run(installed().path().join("show_gids"), &["mlx9", "--from", &fixture("seed-4hca-bond")]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no HCA mlx9 here\nhint: HCAs of this host: mlx5_0 mlx5_3"));
+}
+
+#[test]
+fn where_there_is_no_rdma_the_links_say_why() {
+    let dir = installed();
+    for (link, wanted) in [("ibdev2netdev", ""), ("show_gids", "n_gids_found=0\n")] {
+        let output = run(dir.path().join(link), &["--from", &fixture("no-rdma")]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).ends_with(wanted) && text(&output.stderr).contains("no RDMA device: "));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use rocade_core::host::Accelerator;
 use rocade_core::{GidEntry, GidType, Hca, Host, Port, Transport, Usable};
 use serde_json::Value;
 
@@ -159,4 +160,38 @@ fn views_of_a_host_without_rdma_are_empty_and_its_documents_whole() {
         let yaml: Value = serde_saphyr::from_str(&view("yaml", file)).unwrap();
         assert_eq!(yaml["schema_version"], 1);
     }
+}
+
+#[test]
+fn the_readmes_example_is_what_the_binary_prints() {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(checkout.join("README.md")).unwrap();
+    let command = "\n$ rocade inventory --from fixtures/hosts/seed-4hca-bond.host\n";
+    let example = readme.split_once(command).unwrap().1.split_once("```").unwrap().0;
+    assert_eq!(example, view("table", &checkout.join("fixtures/hosts/seed-4hca-bond.host")));
+}
+
+#[test]
+fn topology_has_the_distance_of_each_hca_to_each_accelerator() {
+    let mut accelerators = 0;
+    for (file, host) in hosts().iter().filter(|(_, host)| !host.hcas.is_empty()) {
+        let shown = view("topology", file);
+        for (hca, line) in host.hcas.iter().zip(shown.lines().skip(1)) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let role = hca.role.kind.to_string();
+            assert_eq!((words[0], words[3]), (hca.name.as_str(), role.as_str()), "{}", file.display());
+            let distances = host.accelerators.iter().map(|it| it.distances[hca.name.as_str()].to_string());
+            assert!(
+                distances.eq(words[4..].iter().map(|word| (*word).to_owned())),
+                "{}: {line}",
+                file.display()
+            );
+        }
+        accelerators += host.accelerators.len();
+        let named = |it: &Accelerator| {
+            shown.lines().any(|line| line.starts_with("GPU") && line.contains(&it.pci_address.to_string()))
+        };
+        assert!(host.accelerators.iter().all(named), "{}: {shown}", file.display());
+    }
+    assert!(accelerators > 0, "no recorded host has an accelerator");
 }

@@ -10,7 +10,7 @@ use super::cells::{
 use super::render_summary;
 use crate::columns::lay_out;
 
-const HEADING: [&str; 20] = [
+const HEADING: [&str; 21] = [
     "HCA/PORT",
     "PCI",
     "ID",
@@ -21,6 +21,7 @@ const HEADING: [&str; 20] = [
     "PCIE",
     "NETDEV",
     "MTU",
+    "PATH MTU",
     "TRANSPORT",
     "STATE",
     "PHYSICAL",
@@ -41,7 +42,7 @@ pub(super) fn render(host: &Host) -> String {
     format!("{}\n{}", render_summary(host), lay_out(&rows))
 }
 
-fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 20] {
+fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 21] {
     let indexes = render_indexes(host, port).join(" ");
     [
         format!("{}/{}", hca.name, port.port),
@@ -54,6 +55,7 @@ fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 20] {
         hca.pcie.as_ref().map_or_else(|| "-".into(), render_pcie),
         render_netdev(port),
         or_dash(port.netdev_mtu),
+        or_dash(port.active_mtu),
         render_transport(port.transport).to_owned(),
         render_state(port).to_owned(),
         or_dash(port.phys_state.as_ref()),
@@ -62,7 +64,7 @@ fn render_port(host: &Host, hca: &Hca, port: &Port) -> [String; 20] {
         format!("{}/{}", port.gids.len(), or_dash(port.gid_table_len)),
         if indexes.is_empty() { "-".into() } else { indexes },
         render_devices(hca, port),
-        hca.role.kind.to_string(),
+        format!("{} ({})", hca.role.kind, hca.role.ground),
         render_verdict(port),
     ]
 }

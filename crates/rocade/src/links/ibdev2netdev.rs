@@ -6,6 +6,7 @@ use std::fmt::Write;
 use clap::Parser;
 use rocade_core::{Hca, Host, Port};
 
+use crate::inventory::tell_gaps;
 use crate::outcome::{Outcome, print};
 use crate::source::Source;
 
@@ -25,6 +26,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let host = args.source.read()?;
+    tell_gaps(&host);
     print(&render(&host, args.verbose))?;
     Ok(Outcome::Good)
 }

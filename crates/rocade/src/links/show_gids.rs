@@ -6,6 +6,7 @@ use anyhow::bail;
 use clap::Parser;
 use rocade_core::{Gid, GidType, HcaName, Host};
 
+use crate::inventory::tell_gaps;
 use crate::outcome::{Advice, Outcome, print};
 use crate::source::Source;
 
@@ -24,6 +25,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let host = args.source.read()?;
+    tell_gaps(&host);
     if let Some(name) = args.hca.as_ref().filter(|name| host.hca(name.as_str()).is_none()) {
         let names: Vec<&str> = host.hcas.iter().map(|hca| hca.name.as_str()).collect();
         bail!(Advice::new(format!("no HCA {name} here"), format!("HCAs of this host: {}", names.join(" "))));
