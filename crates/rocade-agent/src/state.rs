@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rocade_core::config::Config;
 use rocade_core::plan::{Pool, plan};
-use rocade_host::{Patience, Root, read_host, read_patiently};
+use rocade_host::{Patience, Root, Scope, read_parts, read_patiently};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -17,7 +17,7 @@ pub(crate) struct NodeState {
 
 /// Looks at the whole host.
 pub(crate) fn read_state(root: &Root, config: &Config) -> NodeState {
-    let (host, silent) = read_patiently(root, Patience::default(), read_host);
+    let (host, silent) = read_patiently(root, Patience::default(), |root| read_parts(root, Scope::GRANTS));
     for path in silent {
         tracing::warn!(path = %path.display(), "does not answer; the rest was read without it");
     }

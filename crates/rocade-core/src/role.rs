@@ -172,6 +172,8 @@ impl std::fmt::Display for Kind {
 struct Groups {
     largest: Option<(Kind, usize)>,
     tied: bool,
+    /// Whether there is nothing but software.
+    soft: bool,
 }
 
 impl Groups {
@@ -182,6 +184,7 @@ impl Groups {
         let whole = |hca: &&&Hca| !hca.software && hca.physical_function.is_none() && !is_part(hca);
         let cards: Vec<&Hca> = open.iter().filter(whole).copied().collect();
         let mut counts: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
+        let soft = host.hcas.iter().all(|hca| hca.software);
         for hca in if cards.is_empty() { open } else { cards } {
             let (count, near) = counts.entry(Kind::of(hca)).or_default();
             *count += 1;
@@ -191,11 +194,14 @@ impl Groups {
         let tied =
             counts.values().filter(|size| largest.as_ref().is_some_and(|(_, most)| most == *size)).count()
                 > 1;
-        Groups { largest: largest.map(|(kind, (count, _))| (kind, count)), tied }
+        Groups { largest: largest.map(|(kind, (count, _))| (kind, count)), tied, soft }
     }
 
     fn tell(&self, host: &Host, hca: &Hca) -> Role {
         let kind = Kind::of(hca);
+        if hca.software && !self.soft {
+            return role(RoleKind::Unknown, "made of software beside cards");
+        }
         let Some((largest, count)) = &self.largest else {
             return role(RoleKind::Fabric, format!("the only kind that is up: {kind}"));
         };

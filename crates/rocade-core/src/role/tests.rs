@@ -152,6 +152,18 @@ fn what_is_not_up_is_down_and_a_vf_is_as_its_card() {
 }
 
 #[test]
+fn software_beside_cards_has_no_role_of_its_own_and_alone_it_has() {
+    let soft = |n: u8| Hca {
+        software: true,
+        pci_address: None,
+        ..hca(&format!("rxe{n}"), n, 2.5, LinkLayer::Ethernet)
+    };
+    let host = Host { hcas: vec![rails(1).remove(0), soft(7)], ..Host::default() };
+    assert_eq!(kinds(host), [RoleKind::Fabric, RoleKind::Unknown]);
+    assert_eq!(kinds(Host { hcas: vec![soft(1), soft(2)], ..Host::default() }), [RoleKind::Fabric; 2]);
+}
+
+#[test]
 fn two_unlike_cards_tell_nothing() {
     let hcas = vec![hca("a", 0, 400.0, LinkLayer::InfiniBand), hca("b", 1, 100.0, LinkLayer::Ethernet)];
     assert_eq!(kinds(Host { hcas, ..Host::default() }), [RoleKind::Unknown; 2]);
