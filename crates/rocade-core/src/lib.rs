@@ -1,5 +1,6 @@
 //! The model: what a host's RDMA is, and the rules over it. No file, network, clock or environment is
 //! touched here; text comes in as `&str`, answers go out as types.
+#![forbid(unsafe_code)]
 
 pub mod absence;
 pub mod check;

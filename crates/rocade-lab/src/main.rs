@@ -1,4 +1,5 @@
 //! The bench's own commands. Data on stdout, steps and errors on stderr; exit code 2 when the lab itself failed.
+#![forbid(unsafe_code)]
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
