@@ -122,7 +122,10 @@ fn in_pod(host: &Host) -> Option<Absence> {
 }
 
 fn no_hardware(host: &Host) -> Absence {
-    let hardware = "no RDMA hardware among the PCI functions";
+    let hardware = match host.unknown.get("network_cards") {
+        None => "no RDMA hardware among the PCI functions".to_owned(),
+        Some(why) => format!("whether there is hardware could not be told (/sys/bus/pci/devices: {why})"),
+    };
     match host.rdma_core {
         Some(true) => because(
             format!("the RDMA core is loaded, but no driver made a device: {hardware}"),

@@ -8,6 +8,7 @@ mod wide;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use rocade_core::absence::absence;
 use rocade_core::{Host, NetnsMode, Usable};
 
 use crate::outcome::{Outcome, print};
@@ -54,8 +55,8 @@ pub(crate) fn tell_gaps(host: &Host) {
     for (hca, why) in unread_hcas(host) {
         eprintln!("rocade: {hca} is listed, but cannot be read: {why}");
     }
-    if host.hcas.is_empty() {
-        eprintln!("rocade: no RDMA device: {}", why_none(host));
+    if let Some(absence) = absence(host) {
+        eprintln!("rocade: no RDMA device: {}\nhint: {}", absence.reason, absence.cure);
     }
 }
 
@@ -77,24 +78,6 @@ fn unread_hcas(host: &Host) -> impl Iterator<Item = (&str, &str)> {
     let named =
         host.unknown.iter().filter_map(|(field, why)| Some((field.strip_prefix("hcas.")?, why.as_str())));
     named.filter(|(name, _)| !name.starts_with("ports."))
-}
-
-fn why_none(host: &Host) -> String {
-    if let Some(why) = host.unknown.get("hcas") {
-        return format!("/sys/class/infiniband cannot be listed ({why})");
-    }
-    if unread_hcas(host).next().is_some() {
-        return "none that is listed can be read".into();
-    }
-    let reason = match host.rdma_core {
-        Some(false) => "the kernel's RDMA core is not loaded (module ib_core)",
-        Some(true) => {
-            "the RDMA core is loaded, but no driver made a device here (no hardware, driver not bound, or devices \
-             of another network namespace)"
-        }
-        None => "whether the kernel has an RDMA core could not be told",
-    };
-    reason.into()
 }
 
 /// `4 HCAs, 4 ports, 3 usable; kernel 6.8.0, RDMA namespaces shared`.

@@ -16,7 +16,10 @@ const OLD_INFINIBAND: u32 = 0x0c06;
 
 pub(super) fn read(root: &Root, host: &mut Host) {
     let taken: BTreeSet<PciAddress> = host.hcas.iter().filter_map(|hca| hca.pci_address).collect();
-    let names = root.list(DEVICES).unwrap_or_default();
+    let names = match root.list(DEVICES) {
+        Ok(names) => names,
+        Err(refusal) => return drop(host.unknown.insert("network_cards".into(), refusal.to_string())),
+    };
     let addresses = names.iter().filter_map(|name| name.to_str()?.parse().ok());
     host.network_cards = addresses
         .filter(|address| !taken.contains(address))
