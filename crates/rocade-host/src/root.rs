@@ -167,7 +167,7 @@ impl Root {
     /// Settings of the RDMA subsystem; EPROTONOSUPPORT where the kernel has none.
     pub fn rdma_system(&self) -> Answer<RdmaSystem> {
         match &self.0 {
-            Filling::Live(_) => live::rdma_system(),
+            Filling::Live(live) => live.watched("/netlink/rdma-system", live::rdma_system),
             Filling::Recorded(archive) => archive.netlink.rdma_system.answer(),
         }
     }
@@ -175,7 +175,7 @@ impl Root {
     /// The RDMA devices of this network namespace.
     pub fn rdma_devices(&self) -> Answer<Vec<RdmaDevice>> {
         match &self.0 {
-            Filling::Live(_) => live::rdma_devices(),
+            Filling::Live(live) => live.watched("/netlink/rdma-devices", live::rdma_devices),
             Filling::Recorded(archive) => archive.netlink.rdma_devices.answer(),
         }
     }
@@ -183,7 +183,7 @@ impl Root {
     /// Their ports.
     pub fn rdma_ports(&self) -> Answer<Vec<RdmaPort>> {
         match &self.0 {
-            Filling::Live(_) => live::rdma_ports(),
+            Filling::Live(live) => live.watched("/netlink/rdma-ports", live::rdma_ports),
             Filling::Recorded(archive) => archive.netlink.rdma_ports.answer(),
         }
     }
@@ -191,7 +191,7 @@ impl Root {
     /// The network interfaces of this network namespace.
     pub fn links(&self) -> Answer<Vec<Link>> {
         match &self.0 {
-            Filling::Live(_) => live::links(),
+            Filling::Live(live) => live.watched("/netlink/links", live::links),
             Filling::Recorded(archive) => archive.netlink.links.answer(),
         }
     }
@@ -199,7 +199,7 @@ impl Root {
     /// Their addresses.
     pub fn addresses(&self) -> Answer<Vec<Address>> {
         match &self.0 {
-            Filling::Live(_) => live::addresses(),
+            Filling::Live(live) => live.watched("/netlink/addresses", live::addresses),
             Filling::Recorded(archive) => archive.netlink.addresses.answer(),
         }
     }
@@ -207,7 +207,7 @@ impl Root {
     /// The routes of all tables.
     pub fn routes(&self) -> Answer<Vec<RouteRecord>> {
         match &self.0 {
-            Filling::Live(_) => live::routes(),
+            Filling::Live(live) => live.watched("/netlink/routes", live::routes),
             Filling::Recorded(archive) => archive.netlink.routes.answer(),
         }
     }
@@ -215,7 +215,7 @@ impl Root {
     /// The rules that choose among them.
     pub fn rules(&self) -> Answer<Vec<RuleRecord>> {
         match &self.0 {
-            Filling::Live(_) => live::rules(),
+            Filling::Live(live) => live.watched("/netlink/rules", live::rules),
             Filling::Recorded(archive) => archive.netlink.rules.answer(),
         }
     }
@@ -223,7 +223,7 @@ impl Root {
     /// Data centre bridging of the interfaces that have it; refused outside the first network namespace.
     pub fn dcb(&self) -> Answer<Vec<DcbRecord>> {
         match &self.0 {
-            Filling::Live(_) => live::dcb(),
+            Filling::Live(live) => live.watched("/netlink/dcb", live::dcb),
             Filling::Recorded(archive) => archive.netlink.dcb.answer(),
         }
     }

@@ -22,7 +22,6 @@ mod words;
 pub use key::Key;
 
 use addresses::Addresses;
-use files::kind_of;
 use text::print_groups;
 
 /// What replaces the originals of one recording.
@@ -110,7 +109,7 @@ impl Scrubber {
         match value {
             Value::String(text) => Value::String(match (text.parse(), prefix) {
                 (Ok(address), Some(_)) => self.replace_net(address, prefix).to_string(),
-                _ => self.replace(text, kind_of(name)),
+                _ => self.replace_text("", name, text),
             }),
             Value::Array(all) => {
                 // An address and the length of its prefix.
@@ -126,8 +125,11 @@ impl Scrubber {
                     .find(|(name, _)| name.ends_with("prefix"))
                     .and_then(|(_, length)| u8::try_from(length.as_u64()?).ok());
                 // A key may hold a device's name, but it is no text in which a host's name could stand.
-                let field = |(name, value): (&String, &Value)| {
-                    (self.replace_hex(name), self.replace_field(name, prefix, value))
+                let field = |(key, value): (&String, &Value)| match value {
+                    Value::String(text) if name == "annotations" => {
+                        (key.clone(), Value::String(self.replace_annotated(key, text)))
+                    }
+                    _ => (self.replace_hex(key), self.replace_field(key, prefix, value)),
                 };
                 Value::Object(fields.iter().map(field).collect())
             }

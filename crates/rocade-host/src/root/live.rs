@@ -39,8 +39,8 @@ impl Live {
         Live { dir: Arc::clone(&self.dir), confined: self.confined, watch: Some(Arc::clone(watch)) }
     }
 
-    /// Before the kernel is asked for a path; netlink questions have one below `/netlink`.
-    pub(super) fn ask(&self, path: &Path) -> Answer<Option<Asking<'_>>> {
+    /// Before the kernel is asked for a path.
+    fn ask(&self, path: &Path) -> Answer<Option<Asking<'_>>> {
         self.watch.as_ref().map(|watch| watch.ask(path)).transpose()
     }
 
@@ -105,6 +105,12 @@ impl Live {
             },
             _ => Stat::Other,
         })
+    }
+
+    /// A netlink question; the path is what it is called where it does not answer.
+    pub(super) fn watched<T>(&self, path: &str, question: fn() -> Answer<T>) -> Answer<T> {
+        let _asking = self.ask(Path::new(path))?;
+        question()
     }
 
     fn open_at(&self, path: &Path, flags: OFlags) -> Answer<OwnedFd> {

@@ -51,6 +51,9 @@ const KEPT_VARIABLES: &[&str] = &[
 /// Variables that hold the name of a host, a Pod or a namespace.
 pub(super) const NAMING_VARIABLES: &[&str] =
     &["HOSTNAME", "NODE_NAME", "NODENAME", "POD_NAME", "POD_NAMESPACE", "HOST"];
+/// Options of mounts whose values name people, secrets or places.
+const TELLING_OPTIONS: &[&str] =
+    &["credentials", "domain", "fsid", "mds_namespace", "name", "password", "secret", "user", "username"];
 /// Parts of annotation keys whose values are kept.
 const KEPT_ANNOTATIONS: &[&str] =
     &["k8s.v1.cni.cncf.io/", "k8s.ovn.org/", "rdma", "sriov", "nvidia", "mellanox"];
@@ -67,25 +70,35 @@ impl Scrubber {
             "config" => return self.replace_config(content),
             _ => {}
         }
-        let Ok(text) = str::from_utf8(content) else { return self.replace_bytes_within(content) };
-        let in_folder = |folder: &str| path.parent().is_some_and(|dir| dir.ends_with(folder));
-        match name {
-            "route" if in_folder("net") => by_line(text, |line| self.replace_route(line)),
-            "if_inet6" | "ipv6_route" => by_word(text, |word| self.replace_bare_v6(word)),
-            "cmdline" => by_word(text, |word| self.replace_parameter(word)),
-            "version" if in_folder("proc") => by_word(text, |word| self.replace_builder(word)),
-            "environ" => text.split('\0').map(|v| self.replace_variable(v)).collect::<Vec<_>>().join("\0"),
-            "annotations" | "labels" if in_folder("podinfo") => {
-                by_line(text, |line| self.replace_annotation(line))
+        let folder =
+            path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        match str::from_utf8(content) {
+            Ok(text) => self.replace_text(folder, name, text).into_bytes(),
+            Err(_) => self.replace_bytes_within(content),
+        }
+    }
+
+    /// The text of a file of that name in a folder of that name, or of a field that is read from one.
+    pub(super) fn replace_text(&self, folder: &str, name: &str, text: &str) -> String {
+        match (folder, name) {
+            ("net", "route") => by_line(text, |line| self.replace_route(line)),
+            (_, "if_inet6" | "ipv6_route") => by_word(text, |word| self.replace_bare_v6(word)),
+            (_, "cmdline") => by_word(text, |word| self.replace_parameter(word)),
+            ("proc", "version") => by_word(text, |word| self.replace_builder(word)),
+            (_, "environ") => {
+                text.split('\0').map(|v| self.replace_variable(v)).collect::<Vec<_>>().join("\0")
             }
-            "node_desc" => by_line(text, |line| self.replace_description(line)),
-            "hostname" | "domainname" => by_line(text, |line| replace_name(&self.key, line)),
-            "ifalias" | "subsysnqn" | "hostnqn" => by_line(text, |line| self.replace_free_text(line)),
-            "phys_switch_id" | "phys_port_id" => by_line(text, |line| self.replace_id(line)),
+            (_, "mountinfo") => by_line(text, |line| self.replace_mount(line)),
+            ("podinfo", "annotations" | "labels") => by_line(text, |line| self.replace_annotation(line)),
+            (_, "node_desc") => by_line(text, |line| self.replace_description(line)),
+            (_, "hostname" | "domainname") => by_line(text, |line| replace_name(&self.key, line)),
+            (_, "ifalias" | "subsysnqn" | "hostnqn") => by_line(text, |line| self.replace(line, Kind::Free)),
+            (_, "phys_switch_id" | "phys_port_id" | "switch_id") => {
+                by_line(text, |line| self.replace_id(line))
+            }
             _ if is_serial(name) => by_line(text, |line| self.replace_serial(line)),
             _ => self.replace(text, kind_of(name)),
         }
-        .into_bytes()
     }
 
     /// A row of /proc/net/route: addresses as hexadecimal numbers in the machine's byte order.
@@ -149,18 +162,66 @@ impl Scrubber {
                 replace_name(&self.key, value)
             }
             _ if KEPT_VARIABLES.iter().any(|kept| name.starts_with(kept)) => self.replace(value, Kind::Plain),
-            _ => self.replace_free_text(value),
+            _ => self.replace(value, Kind::Free),
         };
         format!("{name}={value}")
     }
 
     /// `key="value"`, as the downward API writes it.
     fn replace_annotation(&self, line: &str) -> String {
-        match line.split_once('=') {
-            Some((key, value)) if !KEPT_ANNOTATIONS.iter().any(|kept| key.contains(kept)) => {
-                format!("{key}={}", self.replace_free_text(value))
+        let Some((key, value)) = line.split_once('=') else { return self.replace(line, Kind::Plain) };
+        match serde_json::from_str::<String>(value) {
+            Ok(value) => format!("{key}={}", serde_json::Value::from(self.replace_annotated(key, &value))),
+            Err(_) => format!("{key}={}", self.replace_annotated(key, value)),
+        }
+    }
+
+    /// The value of an annotation: only those of networks and devices are more than somebody's words.
+    pub(super) fn replace_annotated(&self, key: &str, value: &str) -> String {
+        let is_kept = KEPT_ANNOTATIONS.iter().any(|kept| key.contains(kept));
+        self.replace(value, if is_kept { Kind::Plain } else { Kind::Free })
+    }
+
+    /// A line of mountinfo (proc(5)): `36 35 0:50 / /data rw - nfs4 10.0.0.1:/x rw,addr=10.0.0.1`.
+    fn replace_mount(&self, line: &str) -> String {
+        let Some((place, mounted)) = line.split_once(" - ") else { return self.replace(line, Kind::Free) };
+        let field = |(at, field): (usize, &str)| match at {
+            3 | 4 => self.replace(field, Kind::Free),
+            _ => field.to_owned(),
+        };
+        let place: Vec<String> = place.split(' ').enumerate().map(field).collect();
+        let mounted = mounted.split(' ').enumerate().map(|(at, field)| match at {
+            1 => self.replace_mounted(field),
+            2 => {
+                field.split(',').map(|option| self.replace_mount_option(option)).collect::<Vec<_>>().join(",")
             }
-            _ => self.replace(line, Kind::Plain),
+            _ => field.to_owned(),
+        });
+        format!("{} - {}", place.join(" "), mounted.collect::<Vec<_>>().join(" "))
+    }
+
+    /// `server:/path`, `10.0.0.1@o2ib:10.0.0.2@o2ib:/path`: the network after an @ is nobody's.
+    fn replace_mounted(&self, source: &str) -> String {
+        let (servers, path) = source.split_at(source.find(":/").unwrap_or(0));
+        let server = |server: &str| match server.split_once('@') {
+            Some((server, network)) => format!("{}@{network}", self.replace(server, Kind::Free)),
+            None => self.replace(server, Kind::Free),
+        };
+        // The colons of an IPv6 address are not those between servers.
+        let servers = if servers.contains('@') {
+            servers.split(':').map(server).collect::<Vec<_>>().join(":")
+        } else {
+            server(servers)
+        };
+        format!("{servers}{}", self.replace(path, Kind::Free))
+    }
+
+    fn replace_mount_option(&self, option: &str) -> String {
+        match option.split_once('=') {
+            Some((key, value)) if TELLING_OPTIONS.contains(&key) => {
+                format!("{key}={}", self.replace(value, Kind::Free))
+            }
+            _ => self.replace(option, Kind::Plain),
         }
     }
 
@@ -170,10 +231,6 @@ impl Scrubber {
             Some(host) => line.replacen(host, &replace_name(&self.key, host), 1),
             None => self.replace(line, Kind::Version),
         }
-    }
-
-    fn replace_free_text(&self, text: &str) -> String {
-        self.replace(text, Kind::Free)
     }
 
     /// An identifier in hexadecimal: with a known address in it, or one of its own.
@@ -211,7 +268,7 @@ pub(super) fn is_serial(name: &str) -> bool {
 }
 
 /// What a file or field of that name may hold.
-pub(super) fn kind_of(name: &str) -> Kind {
+fn kind_of(name: &str) -> Kind {
     let is_version =
         name.contains("version") || matches!(name, "fw_ver" | "fw" | "hw_rev" | "board_id" | "kernel");
     if is_version { Kind::Version } else { Kind::Plain }

@@ -18,6 +18,10 @@ const SHORTEST_SERIAL: usize = 6;
 pub(super) fn collect(archive: &Archive, key: &Key) -> Vec<(String, String)> {
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut components = HashSet::new();
+    if let Some(pod) = &archive.pod {
+        let named = [&pod.name, &pod.namespace].map(|name| (name.clone(), replace_name(key, name)));
+        names.extend(named);
+    }
     archive.visit(&mut |path, node| {
         components.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
         let Node::File(content) = node else { return };
@@ -45,6 +49,11 @@ fn names_in(path: &Path, content: &[u8]) -> Vec<String> {
     let one = |name: &str| vec![name.trim().to_owned()];
     match path.file_name().and_then(|name| name.to_str()) {
         Some("hostname") => one(&text),
+        // The fifth field is where it is mounted (proc(5)).
+        Some("mountinfo") => {
+            text.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned).collect()
+        }
+        Some("kubelet.conf") => server_in(&text).map(|server| vec![server]).unwrap_or_default(),
         Some("node_desc") => parse_described_host(&text).map(one).unwrap_or_default(),
         Some("environ") => {
             let naming = |name: &str| NAMING_VARIABLES.iter().any(|naming| name.ends_with(naming));
@@ -53,6 +62,14 @@ fn names_in(path: &Path, content: &[u8]) -> Vec<String> {
         }
         _ => Vec::new(),
     }
+}
+
+/// The API server's name, if it is none of addresses.
+fn server_in(text: &str) -> Option<String> {
+    let url = text.split_whitespace().find_map(|word| word.trim_matches('"').split_once("://"))?.1;
+    let place = url.split('/').next()?;
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    (host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_err()).then(|| host.to_owned())
 }
 
 fn serials_in(path: &Path, content: &[u8]) -> Vec<String> {
