@@ -44,7 +44,11 @@ pub(crate) struct Args {
 
 /// Reads, judges and prints. A host without RDMA is an answer, not a failure.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Outcome> {
-    let host = args.source.read()?;
+    let host = match args.output {
+        View::Json | View::Yaml => args.source.read()?,
+        View::Gids => args.source.read_ports()?,
+        View::Table | View::Wide | View::Topology => args.source.read_shown()?,
+    };
     tell_gaps(&host);
     print(&render(&host, args.output, terminal)?)?;
     Ok(Outcome::Good)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rocade_core::{Host, judge};
-use rocade_host::{Error, Patience, Root, read_host, read_patiently};
+use rocade_host::{Error, Patience, Root, Scope, read_host, read_parts, read_patiently};
 
 use crate::outcome::{Advice, tell};
 
@@ -22,9 +22,19 @@ impl Source {
         Root::open(file).map_err(|error| advise(error, "--from", file))
     }
 
+    /// Reads what tables show of a host, which is all but counters, and judges its ports.
+    pub(crate) fn read_shown(&self) -> anyhow::Result<Host> {
+        self.read_by(|root| judged(read_parts(root, Scope { counters: false, ..Scope::ALL })))
+    }
+
+    /// Reads HCAs, ports, their GIDs and netdevs alone.
+    pub(crate) fn read_ports(&self) -> anyhow::Result<Host> {
+        self.read_by(|root| read_parts(root, Scope { gids: true, ..Scope::GRANTS }))
+    }
+
     /// Reads the host and judges its ports.
     pub(crate) fn read(&self) -> anyhow::Result<Host> {
-        self.read_by(judged)
+        self.read_by(|root| judged(read_host(root)))
     }
 
     /// Makes of the host what the function does; says what of it did not answer.
@@ -38,12 +48,11 @@ impl Source {
 
     /// Reads a recorded host that another flag than `--from` names.
     pub(crate) fn read_recorded(flag: &str, file: &Path) -> anyhow::Result<Host> {
-        Root::open(file).map(|root| judged(&root)).map_err(|error| advise(error, flag, file))
+        Root::open(file).map(|root| judged(read_host(&root))).map_err(|error| advise(error, flag, file))
     }
 }
 
-fn judged(root: &Root) -> Host {
-    let mut host = read_host(root);
+fn judged(mut host: Host) -> Host {
     judge(&mut host);
     host
 }

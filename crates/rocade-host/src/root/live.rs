@@ -50,10 +50,17 @@ impl Live {
         let mut content = Vec::new();
         // A page holds any sysfs attribute. The standard library would also ask each time how long the file is.
         let mut page = [0; 4096];
+        // Elsewhere (procfs) a read may be short of a page in the midst of a file.
+        let ends_short = path.starts_with("/sys");
         loop {
             match rustix::io::read(&fd, &mut page) {
                 Ok(0) => return Ok(content),
-                Ok(length) => content.extend_from_slice(&page[..length]),
+                Ok(length) => {
+                    content.extend_from_slice(&page[..length]);
+                    if ends_short && length < page.len() {
+                        return Ok(content);
+                    }
+                }
                 Err(Raw::INTR) => {}
                 Err(errno) => return Err(refused(errno)),
             }

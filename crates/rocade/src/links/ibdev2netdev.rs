@@ -25,7 +25,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let host = args.source.read()?;
+    let host = args.source.read_shown()?;
     tell_gaps(&host);
     print(&render(&host, args.verbose))?;
     Ok(Outcome::Good)

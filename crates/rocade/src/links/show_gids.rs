@@ -24,7 +24,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let host = args.source.read()?;
+    let host = args.source.read_ports()?;
     tell_gaps(&host);
     if let Some(name) = args.hca.as_ref().filter(|name| host.hca(name.as_str()).is_none()) {
         let names: Vec<&str> = host.hcas.iter().map(|hca| hca.name.as_str()).collect();
