@@ -58,6 +58,9 @@ pub fn tell(a: &Place<'_>, b: &Place<'_>) -> Distance {
 mod tests {
     use super::*;
 
+    /// Root and bridges of an accelerator, the same and the NUMA node of an HCA, and how far they are.
+    type Case<'a> = (&'a str, &'a [u8], &'a str, &'a [u8], Option<u32>, Distance);
+
     /// `1` of a path is bridge 0000:00:01.0.
     fn bridges(path: &[u8]) -> Vec<PciAddress> {
         path.iter().map(|n| PciAddress { domain: 0, bus: 0, device: *n, function: 0 }).collect()
@@ -65,7 +68,7 @@ mod tests {
 
     #[test]
     fn each_class_is_told() {
-        let cases: &[(_, &[u8], _, &[u8], Option<u32>, Distance)] = &[
+        let cases: &[Case<'_>] = &[
             // Root port 1, a switch's upstream port 2, its downstream ports 3 and 4.
             ("a", &[1, 2, 3], "a", &[1, 2, 4], Some(0), Distance::Pix),
             // Two functions of one card.
