@@ -180,7 +180,8 @@ fn spawn(folder: &Path, lock: File, setup: &str) -> Result<Holder> {
         "-ec",
         INIT,
     ]);
-    command.args(["lab-holder", setup]).process_group(0);
+    // Named by its run folder, so that whose it is shows on its command line.
+    command.arg(folder).arg(setup).process_group(0);
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

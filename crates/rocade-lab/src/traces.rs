@@ -9,16 +9,13 @@ use anyhow::{Context, Result};
 
 use crate::cache::Cache;
 
-/// Name that the first process of a lab's namespaces carries.
-const HOLDER: &str = "lab-holder";
-
 /// All of these on the machine at one moment.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traces(BTreeSet<String>);
 
 impl Traces {
-    /// Reads them as root, of every process: a lab's are those that carry the holder's name or one of the cache's
-    /// run folders on their command line. The first of them ends all others.
+    /// Reads them as root, of every process: a lab's are those that name one of the cache's run folders on their
+    /// command line, as the holder does, which ends all others.
     ///
     /// # Errors
     /// /proc or /sys cannot be read.
@@ -29,7 +26,7 @@ impl Traces {
             // A process may end while it is looked at.
             let Ok(line) = fs::read(process.path().join("cmdline")) else { continue };
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            if line.contains(HOLDER) || line.contains(&runs) {
+            if line.contains(&runs) {
                 let words: String = line.chars().take(60).collect();
                 found.insert(format!("process {} {words}", process.file_name().to_string_lossy()));
             }
