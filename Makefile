@@ -14,6 +14,9 @@ test: lint quick ## all tests; needs root, does its own set-up
 soak: ## the same life cycles, many times over
 	ROCADE_NATIVE_RESTARTS=200 $(BENCH) --test native
 
+bench: ## what reading a host costs, against the files alone; needs strace and /dev/shm
+	cargo bench --quiet --package rocade-host --bench reading
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --quiet --all-targets --features rocade-lab/bench -- --deny warnings

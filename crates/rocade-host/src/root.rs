@@ -15,6 +15,7 @@ use crate::netlink::{
 };
 
 mod live;
+mod near;
 mod patience;
 
 pub use patience::{Patience, read_patiently};

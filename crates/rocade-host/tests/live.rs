@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use rocade_host::{Archive, Errno, Refusal, Root};
+use rocade_host::{Archive, Errno, Patience, Refusal, Root, read_patiently};
 
 const HOST: &str = "rocade-host 1
 dir /sys/class/infiniband
@@ -78,6 +78,25 @@ fn both_fillings_give_the_same_answers() {
     let loops = Err(Refusal::Errno(Errno::from_name("ELOOP").unwrap()));
     assert_eq!(live.read(format!("{hca}/self")), loops);
     assert_eq!(live.list("/sys/class/infiniband"), recorded.list("/sys/class/infiniband"));
+}
+
+/// A reading that is waited for keeps directories at hand: its answers must be those of one that does not.
+#[test]
+fn a_reading_that_is_waited_for_gives_the_same_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    lay_out(dir.path());
+    let ask = |root: &Root| {
+        let hca = "/sys/class/infiniband/mlx5_0";
+        let below =
+            ["", "/fw_ver", "/none", "/fw_ver/x", "/device", "/device/vendor", "/self", "/out", "/absolute"];
+        let answers = |path: String| {
+            let listed = root.list(&path).ok();
+            (root.read(&path), listed, root.link(&path), root.stat(&path), root.list(&path))
+        };
+        below.map(|path| answers(format!("{hca}{path}")))
+    };
+    let live = Root::live(dir.path()).unwrap();
+    assert_eq!(read_patiently(&live, Patience::default(), ask).0, ask(&live));
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! The live filling: system calls below a directory, and netlink sockets. Holds no state of the host.
 
 use std::ffi::OsString;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use netlink_sys::protocols::{NETLINK_RDMA, NETLINK_ROUTE};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom};
 use rustix::io::Errno as Raw;
 
+use super::near::{Near, split};
 use super::patience::{Asking, Watch};
 use super::{Answer, Refusal, Stat};
 use crate::errno::Errno;
@@ -18,6 +20,8 @@ use crate::netlink::{
     route_table, socket,
 };
 
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
 #[derive(Debug)]
 pub(super) struct Live {
     dir: Arc<OwnedFd>,
@@ -25,18 +29,24 @@ pub(super) struct Live {
     confined: bool,
     /// Who waits for this reading, if anyone does.
     watch: Option<Arc<Watch>>,
+    near: Option<Near>,
 }
 
 impl Live {
     pub(super) fn open(prefix: &Path) -> Result<Live, Raw> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(prefix, flags, Mode::empty())?;
-        Ok(Live { dir: Arc::new(dir), confined: prefix != Path::new("/"), watch: None })
+        Ok(Live { dir: Arc::new(dir), confined: prefix != Path::new("/"), watch: None, near: None })
     }
 
-    /// The same host for a reading that somebody waits for.
+    /// The same host for one reading that somebody waits for.
     pub(super) fn watched_by(&self, watch: &Arc<Watch>) -> Live {
-        Live { dir: Arc::clone(&self.dir), confined: self.confined, watch: Some(Arc::clone(watch)) }
+        Live {
+            dir: Arc::clone(&self.dir),
+            confined: self.confined,
+            watch: Some(Arc::clone(watch)),
+            near: Some(Near::default()),
+        }
     }
 
     /// Before the kernel is asked for a path.
@@ -69,40 +79,60 @@ impl Live {
 
     pub(super) fn list(&self, path: &Path) -> Answer<Vec<OsString>> {
         let _asking = self.ask(path)?;
-        let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let dir = match &self.near {
+            Some(near) => near.get(path, |dir| self.open_whole(dir, DIRECTORY)),
+            None => self.open_whole(path, DIRECTORY).map(Arc::new),
+        }
+        .map_err(refused)?;
+        // It may have been listed before.
+        rustix::fs::seek(&dir, SeekFrom::Start(0)).map_err(refused)?;
+        let mut buffer = [MaybeUninit::uninit(); 8192];
+        let mut entries = RawDir::new(&dir, &mut buffer);
         let mut names = Vec::new();
-        for entry in Dir::new(fd).map_err(refused)? {
-            let name = OsString::from_vec(entry.map_err(refused)?.file_name().to_bytes().to_vec());
-            if name != "." && name != ".." {
-                names.push(name);
+        while let Some(entry) = entries.next() {
+            let name = entry.map_err(refused)?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
             }
         }
-        names.sort();
+        names.sort_unstable();
         Ok(names)
     }
 
     pub(super) fn link(&self, path: &Path) -> Answer<PathBuf> {
         let _asking = self.ask(path)?;
-        let target = match self.confined {
+        let target = match (self.at_hand(path).map_err(refused)?, self.confined) {
+            (Some((dir, name)), _) => rustix::fs::readlinkat(&dir, name, Vec::new()),
             // An empty path reads the link that the descriptor itself stands for (readlinkat(2)).
-            true => {
-                let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW)?;
-                rustix::fs::readlinkat(&fd, "", Vec::new())
+            (None, true) => {
+                let fd = self.open_whole(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(refused)?;
+                // What the descriptor of something else than a link answers is ENOENT.
+                rustix::fs::readlinkat(&fd, "", Vec::new()).map_err(|errno| match errno {
+                    Raw::NOENT => Raw::INVAL,
+                    other => other,
+                })
             }
-            false => rustix::fs::readlink(path, Vec::new()),
+            (None, false) => rustix::fs::readlink(path, Vec::new()),
         };
-        match target {
-            Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
-            // What the descriptor of something else than a link answers.
-            Err(Raw::NOENT) if self.confined => Err(refused(Raw::INVAL)),
-            Err(errno) => Err(refused(errno)),
-        }
+        target.map(|target| PathBuf::from(OsString::from_vec(target.into_bytes()))).map_err(refused)
     }
 
     pub(super) fn stat(&self, path: &Path) -> Answer<Stat> {
         let _asking = self.ask(path)?;
-        let fd = self.open_at(path, OFlags::PATH)?;
-        let stat = rustix::fs::statat(&fd, "", AtFlags::EMPTY_PATH).map_err(refused)?;
+        let near = match self.at_hand(path).map_err(refused)? {
+            Some((dir, name)) => {
+                Some(rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(refused)?)
+            }
+            None => None,
+        };
+        let is_link = |mode| FileType::from_raw_mode(mode) == FileType::Symlink;
+        let stat = match near.filter(|stat| !is_link(stat.st_mode)) {
+            Some(stat) => stat,
+            None => {
+                let fd = self.open_whole(path, OFlags::PATH).map_err(refused)?;
+                rustix::fs::statat(&fd, "", AtFlags::EMPTY_PATH).map_err(refused)?
+            }
+        };
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Stat::Dir,
             FileType::CharacterDevice => Stat::Char {
@@ -120,10 +150,33 @@ impl Live {
         question()
     }
 
+    /// The directory that a path lies in and its name there, in a reading that keeps directories.
+    fn at_hand<'a>(&self, path: &'a Path) -> Result<Option<(Arc<OwnedFd>, &'a Path)>, Raw> {
+        let (Some(near), Some((dir, name))) = (&self.near, split(path)) else { return Ok(None) };
+        match near.get(dir, |dir| self.open_whole(dir, DIRECTORY)) {
+            Ok(dir) => Ok(Some((dir, name))),
+            // A directory that may be gone through, but not listed.
+            Err(Raw::ACCESS) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Opens a file; one that is a link is looked up from the top, where links are kept inside.
     fn open_at(&self, path: &Path, flags: OFlags) -> Answer<OwnedFd> {
+        if let Some((dir, name)) = self.at_hand(path).map_err(refused)? {
+            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match rustix::fs::openat(&dir, name, flags, Mode::empty()) {
+                Err(Raw::LOOP) => {}
+                opened => return opened.map_err(refused),
+            }
+        }
+        self.open_whole(path, flags).map_err(refused)
+    }
+
+    fn open_whole(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Raw> {
         let flags = flags | OFlags::CLOEXEC;
         if !self.confined {
-            return rustix::fs::open(path, flags, Mode::empty()).map_err(refused);
+            return rustix::fs::open(path, flags, Mode::empty());
         }
         let inside = below(path);
         match rustix::fs::openat2(&self.dir, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
@@ -131,7 +184,6 @@ impl Live {
             Err(Raw::NOSYS | Raw::PERM) => rustix::fs::openat(&self.dir, inside, flags, Mode::empty()),
             opened => opened,
         }
-        .map_err(refused)
     }
 }
 
