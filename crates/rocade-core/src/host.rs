@@ -18,8 +18,10 @@ mod schema;
 mod system;
 
 pub use char_device::{Accessible, CharDevice, OpenNode};
-pub use hca::{Companion, FunctionKind, Hca, Parent, Planes, PlanesVerdict, Relation, Role, RoleKind};
-pub use netdev::{Bond, BondMember, Dcb, DcbApp, Netdev, Qos, Route, Rule};
+pub use hca::{
+    Companion, FunctionKind, Hca, HealthReporter, Parent, Planes, PlanesVerdict, Relation, Role, RoleKind,
+};
+pub use netdev::{Bond, BondMember, Dcb, DcbApp, Netdev, Pauses, Qos, Route, Rule};
 pub use pci::{
     Accelerator, Acs, Bridge, Distance, IommuGroup, NetworkCard, PcieLink, PcieSettings, PortType, Vpd,
 };

@@ -7,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::errno::Errno;
 use crate::netlink::{
-    Address, DcbRecord, Link, PodRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord,
+    Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
+    RouteRecord, RuleRecord,
 };
 use crate::root::{Answer, Refusal, Stat};
 
@@ -84,6 +85,10 @@ pub struct Netlink {
     pub rules: Dump<Vec<RuleRecord>>,
     /// Route netlink GETDCB, of each interface that has it.
     pub dcb: Dump<Vec<DcbRecord>>,
+    /// Ethtool netlink PAUSE_GET with statistics.
+    pub pauses: Dump<Vec<PauseRecord>>,
+    /// Devlink HEALTH_REPORTER_GET.
+    pub health: Dump<Vec<HealthRecord>>,
 }
 
 /// The answer to one netlink question; None where it was not asked.

@@ -28,7 +28,8 @@ pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
 pub use errno::Errno;
 pub use error::Error;
 pub use netlink::{
-    Address, DcbRecord, Link, PodRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord,
+    Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
+    RouteRecord, RuleRecord,
 };
 pub use record::record;
 pub use root::{Answer, Refusal, Root, Stat};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 mod attributes;
 pub(crate) mod dcb;
+pub(crate) mod generic;
 pub(crate) mod rdma;
 pub(crate) mod route;
 pub(crate) mod route_table;
@@ -178,6 +179,40 @@ pub struct DcbRecord {
     /// Application priorities: selector, protocol, priority.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apps: Vec<(u8, u16, u8)>,
+}
+
+/// Pause frames of an interface (ethtool netlink PAUSE_GET, `pauses`): those of the whole link, not of one priority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRecord {
+    /// Name of the interface.
+    pub netdev: String,
+    /// Frames that it sent; None where the driver does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
+    /// Frames that it received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<u64>,
+}
+
+/// A health reporter of a device (devlink HEALTH_REPORTER_GET, `health`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HealthRecord {
+    /// Bus of the device, as `pci`.
+    pub bus: String,
+    /// The device on it, as `0000:4d:00.0`.
+    pub device: String,
+    /// Name of the reporter, as `fw_fatal`.
+    pub reporter: String,
+    /// Whether its state is healthy.
+    pub healthy: bool,
+    /// Errors that it reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u64>,
+    /// Recoveries that it made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoveries: Option<u64>,
 }
 
 /// What a cluster knows of the Pod that was recorded: its specification is not to be had from inside.

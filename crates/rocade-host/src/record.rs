@@ -252,6 +252,8 @@ impl Recorder<'_> {
         netlink.routes = Dump::from(self.root.routes());
         netlink.rules = Dump::from(self.root.rules());
         netlink.dcb = Dump::from(self.root.dcb());
+        netlink.pauses = Dump::from(self.root.pauses());
+        netlink.health = Dump::from(self.root.health());
         self.archive.pod = self.root.pod().ok();
     }
 }

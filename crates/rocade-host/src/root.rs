@@ -11,7 +11,8 @@ use crate::archive::Archive;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::netlink::{
-    Address, DcbRecord, Link, PodRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord,
+    Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
+    RouteRecord, RuleRecord,
 };
 
 mod live;
@@ -226,6 +227,22 @@ impl Root {
         match &self.0 {
             Filling::Live(live) => live.watched("/netlink/dcb", live::dcb),
             Filling::Recorded(archive) => archive.netlink.dcb.answer(),
+        }
+    }
+
+    /// Pause frames of the interfaces that count them.
+    pub fn pauses(&self) -> Answer<Vec<PauseRecord>> {
+        match &self.0 {
+            Filling::Live(live) => live.watched("/netlink/pauses", live::pauses),
+            Filling::Recorded(archive) => archive.netlink.pauses.answer(),
+        }
+    }
+
+    /// Health reporters of the devices that have them; ENOENT where the kernel has no devlink.
+    pub fn health(&self) -> Answer<Vec<HealthRecord>> {
+        match &self.0 {
+            Filling::Live(live) => live.watched("/netlink/health", live::health),
+            Filling::Recorded(archive) => archive.netlink.health.answer(),
         }
     }
 

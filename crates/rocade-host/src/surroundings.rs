@@ -12,6 +12,7 @@ mod accelerators;
 mod bonds;
 pub(crate) mod boot;
 mod cards;
+mod health;
 mod links;
 mod modules;
 pub(crate) mod pod;
@@ -30,6 +31,7 @@ pub(crate) fn read(root: &Root, host: &mut Host) {
     boot::read(root, host);
     providers::read(root, host);
     cards::read(root, host);
+    health::read(root, host);
     links::read(root, host);
     routes::read(root, host);
     accelerators::read(root, host);

@@ -209,6 +209,8 @@ fn read_netlink(tree: &Path, whole: &Archive) -> Result<Netlink> {
         routes: Dump(Some(Ok(described.route.iter().map(convert_route).collect::<Result<_>>()?))),
         rules: Dump(Some(Ok(described.rule.iter().map(convert_rule).collect::<Result<_>>()?))),
         dcb: Dump(Some(Ok(described.dcb.into_iter().map(convert_dcb).collect()))),
+        // Nobody described these.
+        ..Netlink::default()
     })
 }
 

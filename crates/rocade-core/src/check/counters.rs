@@ -1,9 +1,9 @@
 //! Rules about counters: RDC5xx. With an earlier reading they judge growth, otherwise totals, and those against the
 //! other rails: a total says nothing about when.
 
-use super::{Against, Case, Rule, Sheet, port_name};
+use super::{Against, Case, Rule, Sheet, port_name, qos};
 use crate::finding::Severity;
-use crate::host::{Counter, Hca, Port};
+use crate::host::{Counter, Hca, Port, Transport};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -96,6 +96,17 @@ pub(super) const RULES: &[Rule] = &[
         why: "It had data and no credit: congestion beyond this port.",
         cure: "look for the slow receiver or the oversubscribed link",
         judge: |case, sheet| judge_kind(case, sheet, &WAITED),
+    },
+    Rule {
+        code: "RDC512",
+        severity: Severity::Note,
+        title: "A link was paused",
+        why: "Pause frames stop the whole link: sent ones say that this host took packets too slowly, received ones that the \
+              switch or the other end did. Only growth says anything, so it needs two readings. Pauses of one priority \
+              (PFC) are counted by the driver alone: `ethtool -S`.",
+        cure: "see PCIe width and MaxReadReq of this host where it sends them, the other ends where it receives them; use \
+               PFC on one priority instead of pauses of the link",
+        judge: pauses,
     },
 ];
 
@@ -292,6 +303,32 @@ fn reset(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 /// A port that is not has a finding of its own, which tells how often it went down.
 fn is_active(port: &Port) -> bool {
     port.state.as_deref() == Some("ACTIVE")
+}
+
+fn pauses(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    let Some(earlier) = case.earlier() else { return };
+    let roce: Vec<_> =
+        case.rails().into_iter().filter(|(_, port)| port.transport == Transport::Roce).collect();
+    let unread = [case.host, earlier].into_iter().find_map(|host| host.unknown.get("netdevs.pauses"));
+    if let Some(why) = unread.filter(|_| !roce.is_empty()) {
+        return sheet.unjudged("host", format!("pause frames could not be read ({why})"));
+    }
+    for netdev in roce.iter().flat_map(|(_, port)| qos::interfaces(case.host, port)) {
+        let before = earlier.netdev(&netdev.name).and_then(|netdev| netdev.pauses);
+        let (Some(now), Some(before)) = (netdev.pauses, before) else { continue };
+        let growth =
+            |now: Option<u64>, before: Option<u64>| now?.checked_sub(before?).filter(|growth| *growth > 0);
+        let sent = growth(now.sent, before.sent).map(|growth| format!("sent {growth}"));
+        let received = growth(now.received, before.received).map(|growth| format!("received {growth}"));
+        let grown: Vec<String> = sent.into_iter().chain(received).collect();
+        if !grown.is_empty() {
+            sheet.say(
+                &netdev.name,
+                format!("pause frames {} {}", grown.join(", "), since(case.against)),
+                "none",
+            );
+        }
+    }
 }
 
 fn readings<'a>(case: &Case<'a>, hca: &'a Hca, port: &'a Port) -> Vec<Reading<'a>> {

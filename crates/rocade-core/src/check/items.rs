@@ -38,7 +38,8 @@ pub const ITEMS: &[Item] = &[
         name: "PFC",
         read_from: "DCB netlink (RTM_GETDCB)",
         codes: &["RDC310", "RDC316", "RDC350"],
-        unread: "The switch's half cannot be read from a host. Pause counters are ethtool statistics, which are not read.",
+        unread: "The switch's half cannot be read from a host. Pauses of one priority are counted by the \
+                 driver alone (`ethtool -S`), which is not read.",
     },
     Item {
         name: "trust mode",
@@ -144,7 +145,7 @@ pub const ITEMS: &[Item] = &[
     Item {
         name: "firmware and driver",
         read_from: "fw_ver, board_id, module versions",
-        codes: &["RDC221", "RDC253", "RDC154", "RDC160", "RDC263"],
+        codes: &["RDC112", "RDC221", "RDC253", "RDC154", "RDC160", "RDC263"],
         unread: "Other hosts of the fleet are compared by a policy or a baseline.",
     },
     Item {
@@ -152,9 +153,10 @@ pub const ITEMS: &[Item] = &[
         read_from: "ports/P/counters and hw_counters, D/hw_counters",
         codes: &[
             "RDC501", "RDC502", "RDC503", "RDC504", "RDC505", "RDC506", "RDC507", "RDC508", "RDC509",
-            "RDC510", "RDC511",
+            "RDC510", "RDC511", "RDC512",
         ],
-        unread: "ethtool statistics (pauses, discards by priority) are not read.",
+        unread: "Statistics that the driver names itself (`ethtool -S`: pauses and discards by priority, pause storms) are not \
+                 read: they need an ioctl.",
     },
     Item {
         name: "kernel log",

@@ -108,6 +108,16 @@ pub(super) const RULES: &[Rule] = &[
         cure: "go by /sys/class/infiniband, or `rdma dev`",
         judge: orphans,
     },
+    Rule {
+        code: "RDC112",
+        severity: Severity::Warning,
+        title: "A health reporter of an HCA's driver is not well, or was not",
+        why: "The driver found its firmware or queues stuck. It recovers by itself where it can; each recovery breaks what \
+              ran over the HCA. A note where all is well again.",
+        cure: "`devlink health show` and `devlink health dump show DEVICE reporter NAME` tell what it saw; update firmware \
+               or change the card if it comes again",
+        judge: health,
+    },
 ];
 
 fn none(case: &Case<'_>, sheet: &mut Sheet<'_>) {
@@ -291,6 +301,25 @@ fn provider_of(hca: &crate::host::Hca) -> Option<&'static str> {
         "ionic" => "ionic",
         _ => return None,
     })
+}
+
+fn health(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    if let Some(why) = case.host.unknown.get("health").filter(|_| !case.host.hcas.is_empty()) {
+        return sheet.unjudged("host", format!("devlink's health reporters could not be read ({why})"));
+    }
+    for hca in case.host.hcas.iter().filter(|hca| case.is_own(hca)) {
+        for reporter in hca.health.iter().filter(|r| !r.healthy || r.errors.is_some_and(|errors| errors > 0))
+        {
+            let count = |number: Option<u64>| number.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
+            let state = if reporter.healthy { "healthy" } else { "in error" };
+            let (errors, recoveries) = (count(reporter.errors), count(reporter.recoveries));
+            let seen = format!("{} is {state}, errors {errors}, recoveries {recoveries}", reporter.name);
+            let finding = sheet.find(&hca.name, seen, "no errors");
+            if reporter.healthy {
+                finding.severity = Severity::Note;
+            }
+        }
+    }
 }
 
 fn orphans(case: &Case<'_>, sheet: &mut Sheet<'_>) {

@@ -81,6 +81,9 @@ pub struct Hca {
     pub uverbs_abi: Option<u32>,
     /// Counters of the whole device (…/hw_counters); empty where the driver keeps them by port, or unread.
     pub counters: Vec<Counter>,
+    /// What the driver's health reporters say of the function (devlink); empty where it has none, or unread.
+    #[serde(default)]
+    pub health: Vec<HealthReporter>,
     /// What it is for, with the ground.
     pub role: Role,
     /// Ports by number.
@@ -126,6 +129,7 @@ impl Hca {
             uverbs: None,
             uverbs_abi: None,
             counters: Vec::new(),
+            health: Vec::new(),
             role: Role::default(),
             ports: Vec::new(),
             unknown: Unknown::new(),
@@ -154,6 +158,19 @@ pub enum Parent {
     None,
     /// A bus that this version does not know.
     Other,
+}
+
+/// A health reporter of a device (devlink).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthReporter {
+    /// Its name, as `fw_fatal`.
+    pub name: String,
+    /// Whether it says that all is well now.
+    pub healthy: bool,
+    /// Errors that it reported since the driver was loaded; None where it does not count.
+    pub errors: Option<u64>,
+    /// Recoveries that it made.
+    pub recoveries: Option<u64>,
 }
 
 /// Kind of a function.

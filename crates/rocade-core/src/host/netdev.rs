@@ -51,6 +51,8 @@ pub struct Netdev {
     pub bond: Option<Bond>,
     /// Settings that only the vendor's driver package shows (…/qos, …/ecn).
     pub qos: Option<Qos>,
+    /// Pause frames of the whole link (ethtool); None where the driver does not count them, or unread.
+    pub pauses: Option<Pauses>,
     /// Data centre bridging, by netlink; None where the driver has none, or unread.
     pub dcb: Option<Dcb>,
 }
@@ -121,6 +123,15 @@ pub struct Dcb {
     pub bandwidths: Option<Vec<u8>>,
     /// Application priorities; one of selector 5 means that DSCP is trusted.
     pub apps: Vec<DcbApp>,
+}
+
+/// Pause frames (IEEE 802.3 annex 31B): flow control of the whole link, not that of one priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pauses {
+    /// Sent: this end could not take more.
+    pub sent: Option<u64>,
+    /// Received: the other end could not.
+    pub received: Option<u64>,
 }
 
 /// A row of the application priority table.

@@ -173,9 +173,12 @@ impl<'a> Parser<'a> {
             "routes" => self.archive.netlink.routes = self.parse_dump(errno)?,
             "rules" => self.archive.netlink.rules = self.parse_dump(errno)?,
             "dcb" => self.archive.netlink.dcb = self.parse_dump(errno)?,
+            "pauses" => self.archive.netlink.pauses = self.parse_dump(errno)?,
+            "health" => self.archive.netlink.health = self.parse_dump(errno)?,
             _ => {
-                return self
-                    .wrong("rdma-system, rdma-devices, rdma-ports, links, addresses, routes, rules or dcb");
+                return self.wrong(
+                    "rdma-system, rdma-devices, rdma-ports, links, addresses, routes, rules, dcb, pauses or health",
+                );
             }
         }
         Ok(())

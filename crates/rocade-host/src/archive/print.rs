@@ -25,6 +25,8 @@ pub(super) fn print(archive: &Archive) -> String {
     print_dump("routes", rows(&netlink.routes), &mut lines);
     print_dump("rules", rows(&netlink.rules), &mut lines);
     print_dump("dcb", rows(&netlink.dcb), &mut lines);
+    print_dump("pauses", rows(&netlink.pauses), &mut lines);
+    print_dump("health", rows(&netlink.health), &mut lines);
     if let Some(pod) = archive.pod.as_ref().and_then(|pod| serde_json::to_string(pod).ok()) {
         lines.extend(["pod".into(), format!(" {pod}")]);
     }

@@ -16,8 +16,8 @@ use super::patience::{Asking, Watch};
 use super::{Answer, Refusal, Stat};
 use crate::errno::Errno;
 use crate::netlink::{
-    Address, DcbRecord, Link, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord, RuleRecord, dcb, rdma, route,
-    route_table, socket,
+    Address, DcbRecord, HealthRecord, Link, PauseRecord, RdmaDevice, RdmaPort, RdmaSystem, RouteRecord,
+    RuleRecord, dcb, generic, rdma, route, route_table, socket,
 };
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -254,4 +254,21 @@ pub(super) fn dcb() -> Answer<Vec<DcbRecord>> {
         }
     }
     Ok(all)
+}
+
+/// Generic netlink (include/uapi/linux/netlink.h).
+const NETLINK_GENERIC: isize = 16;
+
+pub(super) fn pauses() -> Answer<Vec<PauseRecord>> {
+    socket::ask(NETLINK_GENERIC, generic::pauses_request(family("ethtool")?), generic::parse_pause)
+}
+
+pub(super) fn health() -> Answer<Vec<HealthRecord>> {
+    socket::ask(NETLINK_GENERIC, generic::health_request(family("devlink")?), generic::parse_health)
+}
+
+/// Number of a generic netlink family; ENOENT where the kernel has not got it.
+fn family(name: &str) -> Answer<u16> {
+    let families = socket::ask(NETLINK_GENERIC, generic::family_request(name), generic::parse_family)?;
+    families.first().copied().ok_or(Refusal::Garbled)
 }

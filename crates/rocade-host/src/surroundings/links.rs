@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rocade_core::host::Dcb;
+use rocade_core::host::{Dcb, Pauses};
 use rocade_core::{Host, Netdev};
 
 use super::{bonds, qos};
@@ -19,6 +19,11 @@ pub(super) fn read(root: &Root, host: &mut Host) {
         host.unknown.insert("netdevs.dcb".into(), refusal.to_string());
     }
     let dcb = dcb.unwrap_or_default();
+    let pauses = root.pauses();
+    if let Err(refusal) = pauses {
+        host.unknown.insert("netdevs.pauses".into(), refusal.to_string());
+    }
+    let pauses = pauses.unwrap_or_default();
     for netdev in &mut host.netdevs {
         if let Ok(dir) = root.member(CLASS, &netdev.name) {
             read_attributes(root, netdev, &dir);
@@ -27,6 +32,11 @@ pub(super) fn read(root: &Root, host: &mut Host) {
             let text = read_text(root, &Path::new("/proc/net/bonding").join(&netdev.name));
             netdev.bond = text.ok().map(|text| bonds::parse(&text));
         }
+        netdev.pauses = pauses
+            .iter()
+            .find(|record| record.netdev == netdev.name)
+            .map(|record| Pauses { sent: record.sent, received: record.received })
+            .filter(|pauses| pauses.sent.is_some() || pauses.received.is_some());
         netdev.dcb = dcb.iter().find(|record| record.netdev == netdev.name).map(convert);
     }
 }

@@ -74,3 +74,36 @@ fn each_kind_of_expectation_finds_what_differs() {
     }
     assert_none_of(&report, &["RDC352"]);
 }
+
+#[test]
+fn a_host_that_no_group_names_fails() {
+    use rocade_core::check::{Against, check};
+    use rocade_core::policy::Policy;
+    let text = "apiVersion: rocade.dev/v1alpha1\nkind: Policy\ngroups:\n- name: gpu\n  hosts: ['gpu-*']\n";
+    let policy = Policy::parse("policy.yaml", text).unwrap();
+    let named = |host: &str| {
+        Recording::of("seed-4hca-bond")
+            .with(" fail hostname ENOENT", &format!(" text hostname {host}"))
+            .host()
+    };
+    let against = |group| Against { policy: Some(&policy), group, ..Against::default() };
+    let report = check(&named("cpu-7"), &against(None));
+    assert_found(&report, "RDC150", "host", "cpu-7 is in none of gpu", "--group");
+    assert_none_of(&check(&named("gpu-7"), &against(None)), &["RDC150"]);
+    assert_none_of(&check(&named("cpu-7"), &against(Some("gpu"))), &["RDC150"]);
+}
+
+#[test]
+fn settings_of_the_kernel_are_held_against_the_policy() {
+    use rocade_core::check::{Against, check};
+    use rocade_core::policy::Policy;
+    let text = "apiVersion: rocade.dev/v1alpha1\nkind: Policy\ngroups:\n- name: all\n  netnsMode: exclusive\n  kernel: 6.*\n  \
+                sysctls: {net.ipv4.neigh.default.gc_thresh3: 16384, net.core.somaxconn: 1}\n";
+    let policy = Policy::parse("policy.yaml", text).unwrap();
+    let against = Against { policy: Some(&policy), ..Against::default() };
+    let report = check(&Recording::of("seed-4hca-bond").host(), &against);
+    assert_found(&report, "RDC151", "host", "gc_thresh3 1024", "sysctl -w");
+    assert_found(&report, "RDC153", "host", "shared", "rdma system set netns");
+    assert_found(&report, "RDC154", "host", "5.15.0-91-generic", "boot the expected kernel");
+    assert!(report.unjudged.iter().any(|one| one.code == "RDC151" && one.why.contains("somaxconn")));
+}

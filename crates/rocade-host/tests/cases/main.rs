@@ -12,6 +12,7 @@ use rocade_core::{Finding, Host, Severity};
 use rocade_host::{Root, read_host};
 
 mod absent;
+mod counted;
 mod expected;
 mod gids;
 mod names;

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use rocade_core::check::{Against, Report, check};
 use rocade_core::host::RoleKind;
 use rocade_core::{Finding, Host, Severity};
@@ -57,6 +58,34 @@ fn every_finding_names_its_subject_and_says_what_to_do() {
         for finding in check(&read(&file), &Against::default()).findings {
             let texts = [&finding.subject, &finding.seen, &finding.wanted, &finding.cure];
             assert!(texts.iter().all(|text| !text.is_empty()), "{}: {finding}", file.display());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// A changed recording is refused, or judged to the end, alone and against what it was.
+    #[test]
+    fn no_change_to_a_recording_makes_judging_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), "[ -~]{0,12}"), 1..8),
+        kind in prop::sample::select(vec!["stale-grant-pod", "irdma-e810", "roce-8rail-misconfigured", "cx8-multiplane"]),
+    ) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
+        let text = fs::read_to_string(folder.join(kind).with_extension("host")).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for (at, garbage) in changes {
+            let at = at.index(lines.len() - 1);
+            // The value of an entry, so that most changes reach the rules and not only the parser.
+            let kept: Vec<&str> = lines[at].splitn(4, ' ').take(3).collect();
+            lines[at] = format!("{} {garbage}", kept.join(" "));
+        }
+        if let Ok(root) = Root::recorded(kind, (lines.join("\n") + "\n").as_bytes()) {
+            let mut changed = read_host(&root);
+            rocade_core::judge(&mut changed);
+            let was = read(&folder.join(kind).with_extension("host"));
+            let against = Against { baseline: Some(&was), ..Against::default() };
+            prop_assert!(check(&changed, &against).findings.iter().all(|finding| !finding.subject.is_empty()));
         }
     }
 }
