@@ -86,8 +86,14 @@ pub(crate) fn find_netdev(around: &Surroundings<'_>, port: &PortView<'_>) -> Opt
 /// The netdevs of this namespace that stand in the GID table, in its order.
 fn netdevs_of_gids<'a>(around: &Surroundings<'a>, port: &PortView<'_>) -> Vec<&'a Netdev> {
     let mut netdevs: Vec<&Netdev> = Vec::new();
+    // Entries of one netdev mostly stand together, and a host may have as many netdevs as HCAs.
+    let mut last = None;
     for gid in port.gids {
-        let netdev = gid.netdev.as_deref().and_then(|name| find(around.netdevs, name));
+        let is_named = |netdev: &&Netdev| Some(&netdev.name) == gid.netdev.as_ref();
+        let netdev = last
+            .filter(is_named)
+            .or_else(|| gid.netdev.as_deref().and_then(|name| find(around.netdevs, name)));
+        last = netdev.or(last);
         // A name alone is not enough: a netdev of another namespace may have the same.
         let own = |n: &&Netdev| {
             n.addresses.iter().any(|(own, _)| Some(*own) == gid.address)
