@@ -76,6 +76,8 @@ pub struct Unjudged {
     pub subject: String,
     /// Which fact is missing and why.
     pub why: String,
+    /// Whether a policy expects it: then the host cannot be said to be as expected.
+    pub expected: bool,
 }
 
 /// All rules, by family.
@@ -224,7 +226,9 @@ impl Sheet<'_> {
 
     /// Says that a fact is missing.
     fn unjudged(&mut self, subject: impl Display, why: impl Into<String>) {
-        self.unjudged.push(Unjudged { code: self.rule.code, subject: subject.to_string(), why: why.into() });
+        let expected = expect::RULES.iter().any(|rule| rule.code == self.rule.code);
+        let (code, subject, why) = (self.rule.code, subject.to_string(), why.into());
+        self.unjudged.push(Unjudged { code, subject, why, expected });
     }
 }
 

@@ -86,7 +86,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Form::Yaml => serde_saphyr::to_string(&render::document(&report)?)?,
         Form::Npd => render::npd(&report),
     })?;
-    Ok(if failed { Outcome::Failed } else { Outcome::Good })
+    Ok(match (failed, report.unjudged.iter().filter(|unjudged| unjudged.expected).count()) {
+        (true, _) => Outcome::Failed,
+        (false, 0) => Outcome::Good,
+        (false, expected) => {
+            eprintln!(
+                "rocade: {expected} of what the policy expects could not be judged, so nothing is passed"
+            );
+            Outcome::CouldNotLook
+        }
+    })
 }
 
 fn read_policy(file: &Path) -> anyhow::Result<Policy> {

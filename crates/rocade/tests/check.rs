@@ -175,3 +175,13 @@ fn what_is_no_recording_is_told_with_the_flag_that_named_it() {
 fn a_recording_cannot_be_watched() {
     assert_eq!(check("no-rdma", &["--watch", "1"]).status.code(), Some(2));
 }
+
+#[test]
+fn what_a_policy_expects_and_nobody_can_read_is_not_passed() {
+    let head = "apiVersion: rocade.dev/v1alpha1\nkind: Policy\ngroups:\n- name: all\n  sysctls: ";
+    for (sysctls, code) in [("{net.core.somaxconn: 4096}", 2), ("{net.ipv4.conf.all.rp_filter: 2}", 0)] {
+        let (_dir, file) = policy(&format!("{head}{sysctls}\n"));
+        let output = check("seed-4hca-bond", &["--policy", &file]);
+        assert_eq!(output.status.code(), Some(code), "{sysctls}: {}", stdout(&output));
+    }
+}

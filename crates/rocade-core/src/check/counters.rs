@@ -1,6 +1,7 @@
 //! Rules about counters: RDC5xx. With an earlier reading they judge growth, otherwise totals, and those against the
 //! other rails: a total says nothing about when.
 
+use super::rails::At;
 use super::{Against, Case, Rule, Sheet, port_name, qos};
 use crate::finding::Severity;
 use crate::host::{Counter, Hca, Port, Transport};
@@ -157,6 +158,9 @@ const LOSS: Kind = Kind {
         "tcpRetransSegs",
         "retrans_bytes",
         "retrans_timeout_events",
+        "rq_num_oos",
+        "sq_num_oos",
+        "sq_num_to",
     ],
     total: 100,
 };
@@ -170,6 +174,8 @@ const BROKEN: Kind = Kind {
         "retry_exceeded_err",
         "retry_rnr_exceeded_err",
         "unresponsive_remote_events",
+        "sq_num_tree",
+        "sq_num_rree",
     ],
     total: 1,
 };
@@ -177,7 +183,20 @@ const SLOW_RECEIVER: Kind =
     Kind { names: &["rnr_nak_retry_err", "out_of_buffer", "rnr_naks_rcvd"], total: 10_000 };
 const WAITED: Kind = Kind { names: &["port_xmit_wait"], total: u64::MAX };
 
-/// A counter of a port, and the same at the earlier reading.
+/// A port, or a device whose driver keeps counters for all its ports together.
+struct Place<'a> {
+    name: String,
+    counters: Vec<&'a Counter>,
+    /// The same at the earlier reading.
+    before: &'a [Counter],
+    /// Whether totals say something: a port that is not ACTIVE has a finding of its own, which tells how often it went
+    /// down.
+    up: bool,
+    /// The port; None for a device.
+    at: Option<At<'a>>,
+}
+
+/// A counter of a place, and the same at the earlier reading.
 struct Reading<'a> {
     name: &'a str,
     now: u64,
@@ -193,11 +212,10 @@ impl Reading<'_> {
 }
 
 fn judge_kind(case: &Case<'_>, sheet: &mut Sheet<'_>, kind: &Kind) {
-    for (hca, port) in case.ports() {
-        let readings = readings(case, hca, port);
+    for place in places(case) {
+        let readings = readings(&place);
         let of_kind: Vec<&Reading<'_>> =
             readings.iter().filter(|r| kind.names.contains(&r.name) && !r.saturated).collect();
-        let name = port_name(hca, port);
         if case.earlier().is_some() {
             let grown: Vec<String> = of_kind
                 .iter()
@@ -205,21 +223,30 @@ fn judge_kind(case: &Case<'_>, sheet: &mut Sheet<'_>, kind: &Kind) {
                 .map(|(name, growth)| format!("{name} grew by {growth}"))
                 .collect();
             if !grown.is_empty() {
-                sheet.find(name, format!("{} {}", grown.join(", "), since(case.against)), "no growth");
+                sheet.say(place.name, format!("{} {}", grown.join(", "), since(case.against)), "no growth");
             }
-        } else if is_active(port) && of_kind.iter().any(|r| r.now >= kind.total) {
-            let totals: Vec<String> =
-                of_kind.iter().filter(|r| r.now > 0).map(|r| format!("{} {}", r.name, r.now)).collect();
-            let others = others(case, hca, port, kind);
-            let shared =
-                others.is_some_and(|most| most * 2 >= of_kind.iter().map(|r| r.now).max().unwrap_or(0));
-            let most = others.map_or_else(String::new, |most| format!("; at most {most} on the other rails"));
-            let finding = sheet.find(name, format!("{}{most}", totals.join(", ")), "no growth: see --watch");
-            // All rails alike: what a long uptime gathers.
-            if shared {
-                finding.severity = Severity::Note;
-            }
+        } else if place.up && of_kind.iter().any(|r| r.now >= kind.total) {
+            judge_totals(case, sheet, &place, kind, &of_kind);
         }
+    }
+}
+
+fn judge_totals(
+    case: &Case<'_>,
+    sheet: &mut Sheet<'_>,
+    place: &Place<'_>,
+    kind: &Kind,
+    readings: &[&Reading<'_>],
+) {
+    let totals: Vec<String> =
+        readings.iter().filter(|r| r.now > 0).map(|r| format!("{} {}", r.name, r.now)).collect();
+    let others = place.at.and_then(|(hca, port)| others(case, hca, port, kind));
+    let largest = readings.iter().map(|r| r.now).max().unwrap_or(0);
+    let most = others.map_or_else(String::new, |most| format!("; at most {most} on the other rails"));
+    let finding = sheet.find(&place.name, format!("{}{most}", totals.join(", ")), "no growth: see --watch");
+    // All rails alike: what a long uptime gathers.
+    if others.is_some_and(|most| most >= largest / 2) {
+        finding.severity = Severity::Note;
     }
 }
 
@@ -232,17 +259,17 @@ fn others(case: &Case<'_>, hca: &Hca, port: &Port, kind: &Kind) -> Option<u64> {
 }
 
 fn congestion(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    for (hca, port) in case.ports() {
-        let readings = readings(case, hca, port);
+    for place in places(case) {
+        let readings = readings(&place);
         let of = |name: &str| readings.iter().find(|r| r.name == name).map(|r| r.growth().unwrap_or(r.now));
         if let (Some(marked @ 1..), Some(0)) = (of("np_ecn_marked_roce_packets"), of("np_cnp_sent")) {
             let seen =
                 format!("np_ecn_marked_roce_packets {marked}, np_cnp_sent 0: the notification point is off");
-            sheet.find(port_name(hca, port), seen, "a notification for marked packets");
+            sheet.say(&place.name, seen, "a notification for marked packets");
         }
         if let Some(ignored @ 1..) = of("rp_cnp_ignored") {
             let seen = format!("rp_cnp_ignored {ignored}: the reaction point is off, or of another priority");
-            sheet.find(port_name(hca, port), seen, "0");
+            sheet.say(&place.name, seen, "0");
         }
     }
 }
@@ -286,8 +313,8 @@ fn no_value(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn reset(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    for (hca, port) in case.ports() {
-        let readings = readings(case, hca, port);
+    for place in places(case) {
+        let readings = readings(&place);
         let fallen: Vec<String> = readings
             .iter()
             .filter_map(|r| Some((r, r.before.filter(|before| *before > r.now)?)))
@@ -295,14 +322,9 @@ fn reset(case: &Case<'_>, sheet: &mut Sheet<'_>) {
             .collect();
         if !fallen.is_empty() {
             let seen = format!("{} {}: reset", fallen.join(", "), since(case.against));
-            sheet.find(port_name(hca, port), seen, "counters that only grow");
+            sheet.say(place.name, seen, "counters that only grow");
         }
     }
-}
-
-/// A port that is not has a finding of its own, which tells how often it went down.
-fn is_active(port: &Port) -> bool {
-    port.state.as_deref() == Some("ACTIVE")
 }
 
 fn pauses(case: &Case<'_>, sheet: &mut Sheet<'_>) {
@@ -331,10 +353,34 @@ fn pauses(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     }
 }
 
-fn readings<'a>(case: &Case<'a>, hca: &'a Hca, port: &'a Port) -> Vec<Reading<'a>> {
-    let earlier = case.earlier().and_then(|host| host.hca(hca.name.as_str())?.port(port.port));
-    let all = port.counters.iter().filter_map(|counter| {
-        let before = earlier.and_then(|port| port.counters.iter().find(|c| c.file == counter.file)?.value);
+/// All ports, and the devices with counters of their own that no port has.
+fn places<'a>(case: &Case<'a>) -> Vec<Place<'a>> {
+    let earlier = |hca: &Hca| case.earlier().and_then(|host| host.hca(hca.name.as_str()));
+    let ports = case.ports().map(|(hca, port)| Place {
+        name: port_name(hca, port),
+        counters: port.counters.iter().collect(),
+        before: earlier(hca).and_then(|hca| hca.port(port.port)).map_or(&[], |port| &port.counters),
+        up: port.state.as_deref() == Some("ACTIVE"),
+        at: Some((hca, port)),
+    });
+    let own = case.host.hcas.iter().filter(|hca| case.is_own(hca) && !hca.counters.is_empty());
+    let devices = own.map(|hca| {
+        let on_port =
+            |counter: &&Counter| hca.ports.iter().any(|port| port.counter(file_name(counter)).is_some());
+        Place {
+            name: hca.name.to_string(),
+            counters: hca.counters.iter().filter(|counter| !on_port(counter)).collect(),
+            before: earlier(hca).map_or(&[], |hca| &hca.counters),
+            up: true,
+            at: None,
+        }
+    });
+    ports.chain(devices).collect()
+}
+
+fn readings<'a>(place: &Place<'a>) -> Vec<Reading<'a>> {
+    let all = place.counters.iter().filter_map(|counter| {
+        let before = place.before.iter().find(|c| c.file == counter.file).and_then(|c| c.value);
         Some(Reading { name: file_name(counter), now: counter.value?, before, saturated: counter.saturated })
     });
     all.filter(|reading| reading.name != "lifespan").collect()

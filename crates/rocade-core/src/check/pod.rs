@@ -38,8 +38,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         code: "RDC604",
         severity: Severity::Error,
-        title: "RDMA cannot work in this Pod",
-        why: "No HCA is both granted and usable from here.",
+        title: "Not all that was granted can be used in this Pod",
+        why: "A granted HCA cannot be opened or has no address here, or something else than the grant can be opened.",
         cure: "",
         judge: verdict,
     },
@@ -158,32 +158,23 @@ fn different_rails(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn verdict(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    let Some(_) = pod(case) else { return };
+    let Some(view) = crate::pod::view(case.host).filter(|view| !view.pass) else { return };
+    // Without any node the grant is the matter, which is another finding.
     if case.host.hcas.is_empty() || opened(case).next().is_none() {
         return;
     }
-    let granted = |hca: &Hca| is_granted(case, hca) != Some(false);
-    let works =
-        opened(case).any(|hca| granted(hca) && hca.ports.iter().any(|port| port.usable != Usable::No));
-    if !works {
-        let stale = stale(case).next().is_some();
-        let why: Vec<String> = opened(case)
-            .flat_map(|hca| {
-                hca.ports.iter().map(move |port| format!("{}/{}: {}", hca.name, port.port, port.reason))
-            })
-            .collect();
-        let finding = sheet.find(
-            "pod",
-            format!("verdict FAIL: {}", why.join("; ")),
-            "an HCA that is granted and usable",
-        );
-        finding.cure = if stale {
-            "recreate the Pod"
-        } else {
-            "see the other findings: grant and address must meet on one HCA"
-        }
-        .into();
-    }
+    let unusable = opened(case).flat_map(|hca| hca.ports.iter().map(move |port| (hca, port)));
+    let why: Vec<String> = unusable
+        .filter(|(_, port)| port.usable == Usable::No)
+        .map(|(hca, port)| format!("{}/{}: {}", hca.name, port.port, port.reason))
+        .collect();
+    let usable = if view.usable.is_empty() { "none".to_owned() } else { view.usable.join(", ") };
+    let seen = format!("verdict FAIL: usable {usable}; {}", why.join("; "));
+    let cure = match stale(case).next() {
+        Some(_) => "recreate the Pod",
+        None => "see the other findings: grant and address must meet on one HCA",
+    };
+    sheet.find("pod", seen, "every granted HCA usable").cure = cure.into();
 }
 
 fn stale_node(case: &Case<'_>, sheet: &mut Sheet<'_>) {

@@ -127,3 +127,12 @@ fn a_health_reporter_in_error_is_told_and_one_that_recovered_is_a_note() {
     assert_eq!(assert_found(&with(true), "RDC112", "mlx5_3", "healthy", "").severity, Severity::Note);
     assert!(seed().check().unjudged.iter().any(|one| one.code == "RDC112"));
 }
+
+#[test]
+fn counters_that_a_driver_keeps_for_the_whole_device_are_judged_as_its_own() {
+    let counters = "infiniband/mlx4_0/hw_counters";
+    let report = Recording::of("mlx4-dual-ib-eth")
+        .within(counters, " text sq_num_to 0", " text sq_num_to 500")
+        .check();
+    assert_found(&report, "RDC504", "mlx4_0", "sq_num_to 500", "lossless");
+}
