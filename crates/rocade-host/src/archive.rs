@@ -161,11 +161,7 @@ impl Archive {
 
     /// The same tree under other names, with other nodes in place of all but the directories. Each node is asked for
     /// with its old path. Netlink's answers and the Pod are left out.
-    pub(crate) fn rewrite(
-        &self,
-        name: &dyn Fn(&OsStr) -> OsString,
-        node: &dyn Fn(&Path, &Node) -> Node,
-    ) -> Archive {
+    pub fn rewrite(&self, name: &dyn Fn(&OsStr) -> OsString, node: &dyn Fn(&Path, &Node) -> Node) -> Archive {
         Archive { top: rewrite(&self.top, Path::new("/"), name, node), ..Archive::default() }
     }
 

@@ -29,7 +29,7 @@ pub use errno::Errno;
 pub use error::Error;
 pub use netlink::{
     Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
-    RouteRecord, RuleRecord,
+    RouteRecord, RuleRecord, decode_netlink,
 };
 pub use record::record;
 pub use root::{Answer, Refusal, Root, Stat};

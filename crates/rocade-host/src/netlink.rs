@@ -14,6 +14,28 @@ pub(crate) mod route;
 pub(crate) mod route_table;
 pub(crate) mod socket;
 
+/// How many of the decoders make something of a datagram as the kernel sends it, whatever it answers: for captures and
+/// fuzzing.
+pub fn decode_netlink(datagram: &[u8]) -> usize {
+    let mut payloads = Vec::new();
+    // What came before a fault is decoded too.
+    let _ = socket::parse_datagram(datagram, true, &mut payloads);
+    let decoded = |payload: &Vec<u8>| {
+        let made = [
+            rdma::parse_system(payload).is_some(),
+            rdma::parse_device(payload).is_some(),
+            rdma::parse_port(payload).is_some(),
+            route::parse_link(payload).is_some(),
+            route::parse_address(payload).is_some(),
+            route_table::parse_route(payload).is_some(),
+            route_table::parse_rule(payload).is_some(),
+            dcb::parse_dcb(payload).is_some(),
+        ];
+        made.into_iter().filter(|made| *made).count()
+    };
+    payloads.iter().map(decoded).sum()
+}
+
 /// Settings of the RDMA subsystem (RDMA netlink SYS_GET, `rdma system`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,0 +1,90 @@
+//! One function a target: any bytes must end in an answer or an error, never in a panic.
+
+use std::path::Path;
+
+use rocade_core::check::{Against, check};
+use rocade_core::config::parse_config_json;
+use rocade_core::judge;
+use rocade_core::policy::Policy;
+use rocade_host::{Archive, Errno, Key, Node, Root, Scrubber, decode_netlink, read_host, record};
+
+/// The host whose files are changed: small, with an HCA, vital product data and config space.
+const HOST: &str = include_str!("../../fixtures/hosts/hot-unplug-race.host");
+
+/// A target by its name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("archive", archive),
+    ("file", file),
+    ("netlink", netlink),
+    ("config", config),
+    ("policy", policy),
+    ("scrub", scrub),
+];
+
+/// The text form: what parses prints to what parses to the same, and can be read, judged and recorded again.
+pub fn archive(data: &[u8]) {
+    let Ok(archive) = Archive::parse(data) else { return };
+    let text = archive.print();
+    assert_eq!(Archive::parse(text.as_bytes()).as_ref(), Ok(&archive), "{text}");
+    look(&archive);
+    record(&Root::from(archive));
+}
+
+/// The parser of each file: one file of a host holds these bytes, or fails with this error. The first two bytes choose
+/// which, the third what happens to it.
+pub fn file(data: &[u8]) {
+    let [high, low, kind, content @ ..] = data else { return };
+    let host = Archive::parse(HOST.as_bytes()).expect("a recorded host");
+    let mut count = 0u16;
+    host.visit(&mut |_, node| count += u16::from(!matches!(node, Node::Dir(_))));
+    let chosen = u16::from_be_bytes([*high, *low]) % count.max(1);
+    let mut at = 0;
+    let at_chosen = std::cell::Cell::new(None);
+    host.visit(&mut |path, node| {
+        if !matches!(node, Node::Dir(_)) {
+            if at == chosen {
+                at_chosen.set(Some(path.to_owned()));
+            }
+            at += 1;
+        }
+    });
+    let chosen = at_chosen.take();
+    let changed = host.rewrite(&|name| name.to_owned(), &|path: &Path, node: &Node| match kind % 4 {
+        _ if Some(path) != chosen.as_deref() => node.clone(),
+        0 => Errno::from_name(&format!("E{}", kind / 4 + 1)).map_or(Node::Skipped, Node::Fail),
+        1 => Node::Link(String::from_utf8_lossy(content).into_owned().into()),
+        _ => Node::File(content.to_vec()),
+    });
+    look(&changed);
+}
+
+/// Netlink replies as the kernel sends them.
+pub fn netlink(data: &[u8]) {
+    decode_netlink(data);
+}
+
+/// The configuration of the k8s-rdma-shared-dev-plugin.
+pub fn config(data: &[u8]) {
+    let _ = parse_config_json("config.json", &String::from_utf8_lossy(data), true);
+}
+
+/// A policy.
+pub fn policy(data: &[u8]) {
+    let _ = Policy::parse("policy.yaml", &String::from_utf8_lossy(data));
+}
+
+/// Scrubbing: any archive stays an archive.
+pub fn scrub(data: &[u8]) {
+    let Ok(archive) = Archive::parse(data) else { return };
+    let scrubbed = Scrubber::of(&archive, &Key::from_secret(b"fuzz")).replace_archive(&archive);
+    assert_eq!(Archive::parse(scrubbed.print().as_bytes()), Ok(scrubbed));
+}
+
+fn look(archive: &Archive) {
+    let mut host = read_host(&Root::from(archive.clone()));
+    judge(&mut host);
+    check(&host, &Against::default());
+}
