@@ -2,10 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-mod scrub;
-pub use root::{Patience, read_patiently};
-pub use scrub::{Key, Scrubber};
-
 mod archive;
 mod attributes;
 mod counters;
@@ -22,6 +18,7 @@ mod port_netdev;
 mod record;
 mod root;
 mod scope;
+mod scrub;
 mod surroundings;
 
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
@@ -32,8 +29,9 @@ pub use netlink::{
     RouteRecord, RuleRecord, decode_netlink,
 };
 pub use record::record;
-pub use root::{Answer, Refusal, Root, Stat};
+pub use root::{Answer, Patience, Refusal, Root, Stat, read_patiently};
 pub use scope::Scope;
+pub use scrub::{Key, Scrubber};
 
 use rocade_core::Host;
 use rocade_core::host::{SCHEMA_VERSION, Unknown};

@@ -7,7 +7,7 @@ pub struct Scope {
     pub gids: bool,
     /// Counters of ports and devices.
     pub counters: bool,
-    /// All that stands around the HCAs: modules, limits, kernel settings, config space, accelerators, routes, quality
+    /// All that stands around the HCAs: PCIe links, modules, limits, kernel settings, config space, accelerators, routes, quality
     /// of service, storage, the Pod.
     pub surroundings: bool,
 }

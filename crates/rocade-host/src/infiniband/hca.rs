@@ -40,9 +40,9 @@ fn read_parent(around: &Surroundings<'_>, hca: &mut Hca, device: &Path, place: &
     if let Some((address, dir)) = function {
         hca.pci_address = Some(*address);
         hca.pci_id = pci::read_id(&mut at);
-        hca.pcie = pci::read_link(&mut at);
         hca.physical_function = pci::read_physical_function(around.root, dir);
         if around.scope.surroundings {
+            hca.pcie = pci::read_link(&mut at);
             hca.pci_subsystem = pci::read_subsystem(&mut at);
             hca.iommu = pci::read_iommu(around.root, dir);
         }
