@@ -3,7 +3,7 @@ LAB = cargo run --quiet --package rocade-lab --
 FUZZ_SECONDS ?= 600
 BENCH = cargo test --quiet --package rocade-lab --features bench
 
-.PHONY: build test soak lint quick docs demo lab
+.PHONY: build test soak fuzz bench lint quick docs demo lab
 
 build: ## the product: target/release/rocade
 	cargo build --release --package rocade
