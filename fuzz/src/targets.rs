@@ -1,6 +1,7 @@
 //! One function a target: any bytes must end in an answer or an error, never in a panic.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rocade_core::check::{Against, check};
 use rocade_core::config::parse_config_json;
@@ -36,24 +37,19 @@ pub fn archive(data: &[u8]) {
 /// The parser of each file: one file of a host holds these bytes, or fails with this error. The first two bytes choose
 /// which, the third what happens to it.
 pub fn file(data: &[u8]) {
+    static PARSED: OnceLock<(Archive, Vec<PathBuf>)> = OnceLock::new();
     let [high, low, kind, content @ ..] = data else { return };
-    let host = Archive::parse(HOST.as_bytes()).expect("a recorded host");
-    let mut count = 0u16;
-    host.visit(&mut |_, node| count += u16::from(!matches!(node, Node::Dir(_))));
-    let chosen = u16::from_be_bytes([*high, *low]) % count.max(1);
-    let mut at = 0;
-    let at_chosen = std::cell::Cell::new(None);
-    host.visit(&mut |path, node| {
-        if !matches!(node, Node::Dir(_)) {
-            if at == chosen {
-                at_chosen.set(Some(path.to_owned()));
-            }
-            at += 1;
-        }
+    let (host, files) = PARSED.get_or_init(|| {
+        let host = Archive::parse(HOST.as_bytes()).expect("a recorded host");
+        let mut files = Vec::new();
+        host.visit(&mut |path, node| {
+            files.extend((!matches!(node, Node::Dir(_))).then(|| path.to_owned()));
+        });
+        (host, files)
     });
-    let chosen = at_chosen.take();
+    let chosen = &files[usize::from(u16::from_be_bytes([*high, *low])) % files.len()];
     let changed = host.rewrite(&|name| name.to_owned(), &|path: &Path, node: &Node| match kind % 4 {
-        _ if Some(path) != chosen.as_deref() => node.clone(),
+        _ if path != chosen => node.clone(),
         0 => Errno::from_name(&format!("E{}", kind / 4 + 1)).map_or(Node::Skipped, Node::Fail),
         1 => Node::Link(String::from_utf8_lossy(content).into_owned().into()),
         _ => Node::File(content.to_vec()),
