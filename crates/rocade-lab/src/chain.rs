@@ -19,12 +19,14 @@ mod pingpong;
 mod place;
 mod pods;
 mod recorded;
+mod recording;
 mod resources;
 
 pub use agreement::agreement_rows;
 pub use limits::limit_rows;
 pub use pingpong::unproven_rows;
 pub use recorded::recorded_rows;
+pub use recording::recording_rows;
 
 /// One step over a bench of type `C`.
 pub struct Row<C> {

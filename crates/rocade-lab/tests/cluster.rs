@@ -43,7 +43,11 @@ fn trials() -> Vec<Trial> {
     trials.push(trial("lab: the cluster starts", move || start(&to_chain, &to_binary)));
     trials.extend(chain::recorded_rows().into_iter().map(|row| row_trial(row, &binary, |_, error| error)));
     let logs = |chain: &Chain, error| chain.cluster.with_logs(error);
-    let rows = chain::cluster_rows().into_iter().chain(chain::limit_rows()).chain(chain::agreement_rows());
+    let rows = chain::cluster_rows()
+        .into_iter()
+        .chain(chain::limit_rows())
+        .chain(chain::agreement_rows())
+        .chain(chain::recording_rows());
     trials.extend(rows.map(|row| row_trial(row, &chain, logs)));
     trials.push(trial("lab: nothing is left when it has ended", move || end(&chain, &before)));
     trials
