@@ -17,10 +17,10 @@ soak: fuzz ## the same life cycles, many times over, and the fuzzers for long
 	ROCADE_NATIVE_RESTARTS=200 $(BENCH) --test native
 
 # Stable Rust can fuzz where it may use what is not stable; without a sanitizer, since there is no unsafe code to watch.
-fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new stays in fuzz/corpus
+fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new is kept in fuzz/found
 	command -v cargo-fuzz || cargo install --locked cargo-fuzz@0.13.1
 	cd fuzz && for target in $$(cargo fuzz list); do \
-		RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=1024 || exit 1; \
+		mkdir -p found/$$target && RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target found/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=1024 || exit 1; \
 	done
 
 bench: ## what reading a host costs, against the files alone; needs strace and /dev/shm
