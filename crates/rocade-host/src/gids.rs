@@ -4,20 +4,24 @@ use rocade_core::{Gid, GidEntry, GidIndex, GidType, Transport};
 
 use crate::attributes::{Attributes, read_text};
 
-/// Length of the table, and its set entries by index. An unset entry reads as zero, on InfiniBand also as the bare
-/// prefix fe80::; its type and netdev fail with EINVAL.
-pub(crate) fn read_gids(port: &mut Attributes<'_>, transport: Transport) -> (Option<u32>, Vec<GidEntry>) {
+/// Indexes of the table, set or not; None where it cannot be listed.
+pub(crate) fn read_indexes(port: &mut Attributes<'_>) -> Option<Vec<u32>> {
     let names = match port.root.list(port.dir.join("gids")) {
         Ok(names) => names,
         Err(refusal) => {
             port.refused("gids", refusal);
-            return (None, Vec::new());
+            return None;
         }
     };
     let mut indexes: Vec<u32> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
     indexes.sort_unstable();
-    let entries = indexes.iter().filter_map(|index| read_entry(port, *index, transport)).collect();
-    (Some(indexes.len() as u32), entries)
+    Some(indexes)
+}
+
+/// The set entries at these indexes. An unset entry reads as zero, on InfiniBand also as the bare prefix fe80::; its
+/// type and netdev fail with EINVAL.
+pub(crate) fn read_gids(port: &mut Attributes<'_>, indexes: &[u32], transport: Transport) -> Vec<GidEntry> {
+    indexes.iter().filter_map(|index| read_entry(port, *index, transport)).collect()
 }
 
 fn read_entry(port: &mut Attributes<'_>, index: u32, transport: Transport) -> Option<GidEntry> {

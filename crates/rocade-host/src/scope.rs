@@ -3,7 +3,7 @@
 /// The parts that a reader may do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// GID tables: a read an entry, and three for each that is set.
+    /// Entries of the GID tables: a read an entry, and three for each that is set. A table's length is always read.
     pub gids: bool,
     /// Counters of ports and devices.
     pub counters: bool,

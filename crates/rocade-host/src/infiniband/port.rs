@@ -10,7 +10,7 @@ use super::Surroundings;
 use crate::attributes::{Attributes, parse_number, read_text};
 use crate::counters::read_counters;
 use crate::devices::Kind;
-use crate::gids::read_gids;
+use crate::gids::{read_gids, read_indexes};
 use crate::port_netdev::{PortView, find_netdev};
 use crate::root::Root;
 
@@ -29,15 +29,20 @@ pub(super) fn read_port(around: &Surroundings<'_>, hca: &Hca, dir: &Path, number
     let lid = |text: &str| parse_number(text).and_then(|lid| u16::try_from(lid).ok());
     port.lid = files.needed("lid", "lid", lid);
     port.sm_lid = files.needed("sm_lid", "sm_lid", lid);
-    if around.scope.gids {
-        (port.gid_table_len, port.gids) = read_gids(&mut files, port.transport);
-        port.gids_set = port.gid_table_len.map(|_| match port.transport {
-            // There an entry is a hardware address.
-            Transport::Iwarp => 0,
-            _ => port.gids.len() as u32,
-        });
-    } else {
-        files.unknown.insert("gids".into(), "not asked for".into());
+    let indexes = read_indexes(&mut files);
+    // A table of length 0 says by itself that RoCE is off.
+    port.gid_table_len = indexes.as_ref().map(|indexes| indexes.len() as u32);
+    match indexes {
+        Some(indexes) if around.scope.gids => {
+            port.gids = read_gids(&mut files, &indexes, port.transport);
+            port.gids_set = Some(match port.transport {
+                // There an entry is a hardware address.
+                Transport::Iwarp => 0,
+                _ => port.gids.len() as u32,
+            });
+        }
+        Some(_) => drop(files.unknown.insert("gids".into(), "not asked for".into())),
+        None => {}
     }
     let view = PortView { hca, dir, number, single, link_layer: &port.link_layer, gids: &port.gids };
     port.netdev = find_netdev(around, &view);

@@ -181,7 +181,10 @@ fn what_grants_need_is_read_alike_without_gids_and_counters() {
             continue;
         }
         let needs = |hca: &Hca| {
-            let port = |p: &Port| (p.link_layer.clone(), p.state.clone(), p.netdev.clone(), p.umad.clone());
+            let port = |p: &Port| {
+                let table = (p.link_layer.clone(), p.gid_table_len);
+                (table, p.state.clone(), p.netdev.clone(), p.umad.clone())
+            };
             let ports: Vec<_> = hca.ports.iter().map(port).collect();
             (hca.name.clone(), hca.pci_address, hca.driver.clone(), hca.uverbs.clone(), ports)
         };
