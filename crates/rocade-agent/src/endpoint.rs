@@ -67,7 +67,13 @@ impl Endpoint {
     /// a late end of an old endpoint for the new one's, so this is complete before another is registered.
     pub(crate) async fn close(mut self) {
         if self.is_in_place() {
-            let _ = std::fs::remove_file(&self.path);
+            // A kubelet that starts clears its directory, so the socket may go at any moment.
+            match std::fs::remove_file(&self.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!(socket = %self.path.display(), %error, "left a socket behind");
+                }
+                _ => {}
+            }
         }
         self.closing.send_replace(true);
         if tokio::time::timeout(DRAIN, &mut self.server).await.is_err() {

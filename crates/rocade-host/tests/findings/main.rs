@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing here fails the test")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 use rocade_core::check::{Against, Report, check};
@@ -14,7 +14,10 @@ use rocade_host::{Root, read_host};
 use serde_json::Value;
 
 mod meanings;
+#[path = "../hosts/recorded.rs"]
+mod recorded;
 use meanings::{MEANINGS, Meaning};
+use recorded::{changed_host, recorded_host, recorded_hosts};
 
 /// Fewer would mean that files were lost.
 const FEWEST_HOSTS: usize = 34;
@@ -71,19 +74,10 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), "[ -~]{0,12}"), 1..8),
         kind in prop::sample::select(vec!["stale-grant-pod", "irdma-e810", "roce-8rail-misconfigured", "cx8-multiplane"]),
     ) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
-        let text = fs::read_to_string(folder.join(kind).with_extension("host")).unwrap();
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        for (at, garbage) in changes {
-            let at = at.index(lines.len() - 1);
-            // The value of an entry, so that most changes reach the rules and not only the parser.
-            let kept: Vec<&str> = lines[at].splitn(4, ' ').take(3).collect();
-            lines[at] = format!("{} {garbage}", kept.join(" "));
-        }
-        if let Ok(root) = Root::recorded(kind, (lines.join("\n") + "\n").as_bytes()) {
+        if let Ok(root) = Root::recorded(kind, changed_host(kind, &changes).as_bytes()) {
             let mut changed = read_host(&root);
             rocade_core::judge(&mut changed);
-            let was = read(&folder.join(kind).with_extension("host"));
+            let was = read(&recorded_host(kind));
             let against = Against { baseline: Some(&was), ..Against::default() };
             prop_assert!(check(&changed, &against).findings.iter().all(|finding| !finding.subject.is_empty()));
         }
@@ -154,15 +148,6 @@ fn subjects(text: &str) -> Vec<String> {
         return (first..=last.parse().unwrap()).map(|number| format!("{stem}{number}")).collect();
     }
     text.split(", ").map(str::to_owned).collect()
-}
-
-fn recorded_hosts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut hosts: Vec<PathBuf> =
-        files.filter(|file| file.extension().is_some_and(|e| e == "host")).collect();
-    hosts.sort();
-    hosts
 }
 
 fn read(file: &Path) -> Host {

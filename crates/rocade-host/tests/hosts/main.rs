@@ -4,14 +4,16 @@
 #![allow(clippy::unwrap_used, reason = "what is missing here fails the test")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 use rocade_core::{Hca, Host, LinkLayer, NetnsMode, Parent, Port, Transport, Usable, judge};
 use rocade_host::{Archive, Root, Scope, read_host, read_parts, record};
 use serde_json::{Value, json};
 
+mod recorded;
 mod terms;
+use recorded::{changed_host, recorded_hosts};
 use terms::{
     addresses, as_wanted_order, char_device, limit, means, node_number, number_of, ofed_from_modules,
     pod_view, v2_by_address,
@@ -219,29 +221,11 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), "[ -~]{0,12}"), 1..6),
         kind in prop::sample::select(vec!["hot-unplug-race", "irdma-e810", "mlx4-dual-ib-eth", "erdma-alibaba"]),
     ) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
-        let text = fs::read_to_string(folder.join(kind).with_extension("host")).unwrap();
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        for (at, garbage) in changes {
-            // The value of an entry, so that most changes reach the readers and not only the parser.
-            let line = at.get(&lines).clone();
-            let kept: Vec<&str> = line.splitn(4, ' ').take(3).collect();
-            lines[at.index(text.lines().count())] = format!("{} {garbage}", kept.join(" "));
-        }
-        if let Ok(root) = Root::recorded(kind, (lines.join("\n") + "\n").as_bytes()) {
+        if let Ok(root) = Root::recorded(kind, changed_host(kind, &changes).as_bytes()) {
             let host = read(&root);
             prop_assert!(host.hcas.len() <= 4);
         }
     }
-}
-
-fn recorded_hosts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts");
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut hosts: Vec<PathBuf> =
-        files.filter(|file| file.extension().is_some_and(|e| e == "host")).collect();
-    hosts.sort();
-    hosts
 }
 
 fn read(root: &Root) -> Host {
