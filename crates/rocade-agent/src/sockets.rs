@@ -134,8 +134,8 @@ mod tests {
 
     fn sockets(dir: &str, resource: &str) -> Result<(Sockets, ResourceName), Error> {
         let name: ResourceName = resource.parse().unwrap();
-        let resource = Resource { name: name.clone(), slots: 1, selectors: Selectors::default() };
-        let config = Config { update_interval_s: None, resources: vec![resource] };
+        let resource = Resource::of_config_json(name.clone(), 1, Selectors::default());
+        let config = Config::of_config_json(None, vec![resource]);
         Sockets::new(dir.into(), &config).map(|sockets| (sockets, name))
     }
 

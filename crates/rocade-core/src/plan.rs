@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::config::{Config, Resource};
+use crate::config::{Config, Resource, Sharing, Slots};
 use crate::host::{Accessible, CharDevice, Hca, Host, LinkLayer, NetnsMode, Port, Transport};
 use crate::names::{HcaName, PortNum, ResourceName};
 
@@ -149,7 +149,7 @@ fn plan_pool(host: &Host, resource: &Resource) -> Pool {
     }
     Pool {
         resource: resource.name.clone(),
-        slots: if members.is_empty() { 0 } else { resource.slots },
+        slots: if members.is_empty() { 0 } else { slots(resource) },
         members,
         left_out,
         rdma_cm: host.rdma_cm.as_ref().filter(|d| is_there(d)).map(CharDevice::path),
@@ -193,6 +193,14 @@ fn check_fitness(host: &Host, hca: &Hca) -> Option<Reason> {
         None => Some(Reason::NoVerbs),
         Some(uverbs) if !is_there(uverbs) => Some(Reason::NoNode(uverbs.path())),
         Some(_) => None,
+    }
+}
+
+/// Of tokens alone for now.
+fn slots(resource: &Resource) -> u32 {
+    match resource.sharing {
+        Sharing::Tokens(Slots::Fixed(slots)) => slots,
+        Sharing::Tokens(Slots::Auto { .. }) | Sharing::Hca { .. } => 0,
     }
 }
 

@@ -95,7 +95,7 @@ impl Judge<'_> {
             self.error("RDC710", list_at.0, &list_at.1, "no resource", "at least one", cure);
         }
         let resources = self.resources(entries);
-        Config { update_interval_s: self.interval(interval), resources }
+        Config::of_config_json(self.interval(interval), resources)
     }
 
     /// The entries that can be served. A name is compared with the others whatever else is wrong with its entry.
@@ -109,7 +109,7 @@ impl Judge<'_> {
             names.extend(name.clone().map(|name| (at, path, name)));
             let (slots, selectors) = (self.slots(&draft), self.chosen(draft));
             if let (Some(name), Some(slots), Some(selectors)) = (name, slots, selectors) {
-                resources.push(Resource { name, slots, selectors });
+                resources.push(Resource::of_config_json(name, slots, selectors));
             }
         }
         self.check_names_are_unique(&names);

@@ -72,8 +72,8 @@ fn host(hcas: Vec<Hca>, netdevs: Vec<Netdev>) -> Host {
 }
 
 fn pool(host: &Host, selectors: Selectors) -> Pool {
-    let resource = Resource { name: "rdma/hca_a".parse().unwrap(), slots: 100, selectors };
-    let config = Config { update_interval_s: None, resources: vec![resource] };
+    let resource = Resource::of_config_json("rdma/hca_a".parse().unwrap(), 100, selectors);
+    let config = Config::of_config_json(None, vec![resource]);
     plan(host, &config).remove(0)
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::{Sharing, Slots};
 
 fn resource(name: &str) -> String {
     format!(r#"{{"resourceName": "{name}", "rdmaHcaMax": 100, "selectors": {{"ifNames": ["eth1"]}}}}"#)
@@ -10,6 +11,10 @@ fn resource(name: &str) -> String {
 
 fn file_of(entries: &[&str]) -> String {
     format!("{{\"configList\": [\n{}\n]}}", entries.join(",\n"))
+}
+
+fn tokens(n: u32) -> Sharing {
+    Sharing::Tokens(Slots::Fixed(n))
 }
 
 fn accepted(text: &str) -> (Config, Vec<Finding>) {
@@ -38,14 +43,14 @@ fn all_keys_of_the_plugin_are_read() {
     assert_eq!(findings, []);
     assert_eq!(config.update_interval_s, Some(300));
     let [a, b] = &config.resources[..] else { panic!() };
-    assert_eq!((a.name.to_string().as_str(), a.slots), ("rdma.example.org/hca_a", 7));
+    assert_eq!((a.name.to_string().as_str(), a.sharing), ("rdma.example.org/hca_a", tokens(7)));
     assert_eq!(a.selectors.if_names, ["ens1", "ens2"]);
     assert_eq!((&a.selectors.vendors, &a.selectors.device_ids), (&vec!["15b3".into()], &vec!["1021".into()]));
     assert_eq!(
         (&a.selectors.drivers, &a.selectors.link_types),
         (&vec!["mlx5_core".into()], &vec!["ether".into()])
     );
-    assert_eq!((b.name.to_string().as_str(), b.slots), ("rdma/hca_b", 1000));
+    assert_eq!((b.name.to_string().as_str(), b.sharing), ("rdma/hca_b", tokens(1000)));
     assert_eq!(b.selectors, Selectors { if_names: vec!["ib0".into()], ..Selectors::default() });
 }
 
@@ -73,7 +78,7 @@ fn keys_are_matched_as_go_does() {
 fn an_unknown_key_is_warned_of_with_its_line_and_the_nearest_key() {
     let text = "{\"configList\": [\n{\"resourceName\": \"a\",\n\"rdmaHcaMx\": 3, \"rdmaHcaMax\": 4,\n\"selectors\": {\"ifName\": [], \"ifNames\": [\"eth1\"]}}]}";
     let (config, findings) = accepted(text);
-    assert_eq!(config.resources[0].slots, 4);
+    assert_eq!(config.resources[0].sharing, tokens(4));
     let seen: Vec<_> = findings.iter().map(|f| (f.code, f.subject.as_str(), f.cure.as_str())).collect();
     assert_eq!(
         seen,
@@ -148,7 +153,7 @@ fn a_resource_without_slots_is_warned_of_and_refused_when_strict() {
         let text =
             file_of(&[&format!(r#"{{"resourceName": "a", {max} "selectors": {{"ifNames": ["e"]}}}}"#)]);
         let (config, findings) = accepted(&text);
-        assert_eq!(config.resources[0].slots, 0);
+        assert_eq!(config.resources[0].sharing, tokens(0));
         assert_eq!((findings[0].code, findings[0].severity), ("RDC708", Severity::Warning));
         assert!(refusals(&text, true)[0].starts_with("RDC708 config.json:2 configList[0].rdmaHcaMax"));
     }
