@@ -15,7 +15,8 @@ use crate::sockets::{FileId, Sighting, Sockets};
 /// Between two looks while events come.
 const SLOW_LOOK: Duration = Duration::from_secs(60);
 
-/// Between two looks while there is no directory or no watch to be had.
+/// Between two looks while there is no directory, no watch to be had, or no kubelet.sock: a removed directory is not told
+/// of as long as a socket that was bound in it is open, and the agent keeps its own open for a kubelet that lives on.
 const QUICK_LOOK: Duration = Duration::from_secs(1);
 
 /// Room for some tens of events with their names.
@@ -43,12 +44,13 @@ async fn run_events(sockets: &Sockets, mut events: EventStream<[u8; BUFFER]>, se
     let inode = |id: FileId| id.inode();
     let watched = FileId::of(sockets.dir()).map(inode);
     loop {
+        let pause = if see.borrow().kubelet.is_some() { SLOW_LOOK } else { QUICK_LOOK };
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) if !is_end(event.mask) => {}
                 _ => return,
             },
-            () = sleep(SLOW_LOOK) => if FileId::of(sockets.dir()).map(inode) != watched {
+            () = sleep(pause) => if FileId::of(sockets.dir()).map(inode) != watched {
                 return;
             },
         }

@@ -39,7 +39,7 @@ pub(crate) struct Resource {
 
 /// Why an endpoint's time was over.
 enum End {
-    /// There is another kubelet, or none.
+    /// There is another kubelet.
     Kubelet,
     /// The endpoint's socket was removed or replaced.
     Socket,
@@ -105,7 +105,7 @@ impl Serving<'_> {
         let since = Instant::now();
         let end = self.hold(kubelet, streams, sightings).await;
         let why = match end {
-            End::Kubelet => "kubelet.sock is another one or gone",
+            End::Kubelet => "kubelet.sock is another one",
             End::Socket => "the agent's socket was removed",
             End::Stream => "the kubelet closed ListAndWatch",
         };
@@ -164,6 +164,8 @@ impl Serving<'_> {
         RegistrationClient::new(channel).register(request).await.map_err(refused).map(drop)
     }
 
+    /// Stays while the kubelet watches. Without a kubelet.sock there is nobody to register with, so a stream that lives
+    /// on is kept: a directory removed under a living kubelet costs no capacity.
     async fn hold(
         &self,
         kubelet: FileId,
@@ -171,11 +173,10 @@ impl Serving<'_> {
         sightings: &mut watch::Receiver<Sighting>,
     ) -> End {
         loop {
-            if sightings.borrow_and_update().kubelet != Some(kubelet) {
-                return End::Kubelet;
-            }
-            if !self.endpoint.is_in_place() {
-                return End::Socket;
+            match sightings.borrow_and_update().kubelet {
+                Some(seen) if seen != kubelet => return End::Kubelet,
+                Some(_) if !self.endpoint.is_in_place() => return End::Socket,
+                _ => {}
             }
             tokio::select! {
                 _ = streams.wait_for(|open| *open == 0) => return End::Stream,

@@ -49,6 +49,11 @@ impl Registered {
         timeout(HANG, self.stream).await.expect("the stream ends").expect("no panic");
     }
 
+    /// Whether the stream is open.
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.stream.is_finished()
+    }
+
     /// Ends the stream from the kubelet's side.
     pub(crate) fn hang_up(&self) {
         self.stream.abort();

@@ -224,6 +224,23 @@ async fn a_directory_removed_and_made_again_is_found() {
 }
 
 #[tokio::test]
+async fn a_directory_removed_under_a_living_kubelet_costs_no_capacity() {
+    let agent = Agent::start(&["ens18np0"]);
+    let mut old = Kubelet::start(&agent.dir(), 0);
+    let mut first = old.next().await;
+    assert_serves(&mut first, "rdma/hca_ens18np0").await;
+    fs::remove_dir_all(agent.dir()).unwrap();
+    fs::create_dir(agent.dir()).unwrap();
+    // Without a kubelet.sock the agent looks every second: by then it has seen that all is gone.
+    sleep(Duration::from_millis(1500)).await;
+    assert!(first.is_watching());
+    assert!(first.allocate(&["7"]).await.is_ok());
+    let mut new = Kubelet::start(&agent.dir(), 0);
+    assert_serves(&mut new.next().await, "rdma/hca_ens18np0").await;
+    first.ended().await;
+}
+
+#[tokio::test]
 async fn it_takes_its_own_sockets_away_when_it_stops_and_nothing_else() {
     let agent = Agent::start(&["ens18np0"]);
     let stranger = std::os::unix::net::UnixListener::bind(agent.dir().join("other.sock")).unwrap();
