@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod absence;
+pub mod cdi;
 pub mod check;
 pub mod config;
 pub mod diagnose;
@@ -10,6 +11,7 @@ pub mod distance;
 pub mod finding;
 pub mod gid;
 pub mod host;
+pub mod labels;
 pub mod names;
 pub mod pair;
 pub mod plan;
