@@ -19,6 +19,7 @@ pub mod pod;
 pub mod policy;
 pub mod relate;
 pub mod role;
+pub mod status;
 pub mod usable;
 
 pub use finding::{Finding, Severity};
