@@ -2,14 +2,22 @@
 //! file below. Which file is read, and when, is the agent's business.
 
 mod config_json;
+mod file;
 mod json;
 
 pub use config_json::{DEFAULT_PREFIX, parse_config_json};
+pub use file::{ConfigFile, parse_config};
 
 use std::time::Duration;
 
+use serde::Serialize;
+
+use crate::finding::Finding;
 use crate::host::{FunctionKind, LinkLayer, RoleKind, Transport};
 use crate::names::ResourceName;
+
+/// What was read and what is odd about it, or all findings, at least one of them an error.
+pub type Parsed<T> = Result<(T, Vec<Finding>), Vec<Finding>>;
 
 /// What an administrator wants offered.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +67,8 @@ pub struct Resource {
 }
 
 /// What a device ID of a resource stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// Each of N tokens is worth all HCAs of the pool: IDs "0" to "N - 1".
     Tokens(Slots),
@@ -71,7 +80,8 @@ pub enum Sharing {
 }
 
 /// How many tokens a pool has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Slots {
     /// So many.
     Fixed(u32),

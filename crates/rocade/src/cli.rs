@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, install, inventory, pingpong, snapshot};
+use crate::{agent, check, config, install, inventory, pingpong, snapshot};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -26,6 +26,9 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Record this host into a file that every reading command takes with --from
     Snapshot(snapshot::Args),
+    /// Look at configurations of the agent without running it
+    #[command(subcommand)]
+    Config(config::Command),
     /// Offer this node's HCAs to the kubelet, as the k8s-rdma-shared-dev-plugin's configuration says
     Agent(agent::Args),
     /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
@@ -41,6 +44,7 @@ impl Command {
             Command::Inventory(args) => inventory::run(&args, terminal),
             Command::Check(args) => check::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
+            Command::Config(command) => config::run(&command),
             Command::Agent(args) => agent::run(&args),
             Command::Pingpong(args) => pingpong::run(&args),
             Command::Install(args) => install::run(&args),

@@ -7,6 +7,7 @@ mod agent;
 mod check;
 mod cli;
 mod columns;
+mod config;
 mod install;
 mod inventory;
 mod links;

@@ -5,7 +5,7 @@
 //! slots, an unknown key.
 
 use super::json::{Member, Node, Position, Value, parse_json};
-use super::{Config, Resource, Selectors};
+use super::{Config, Parsed, Resource, Selectors};
 use crate::finding::{Finding, Severity};
 use crate::names::{ParseNameError, ResourceName};
 
@@ -29,11 +29,7 @@ const SELECTOR_KEYS: [&str; 5] = ["vendors", "deviceIDs", "drivers", "ifNames", 
 ///
 /// # Errors
 /// All findings, at least one of them an error.
-pub fn parse_config_json(
-    file: &str,
-    text: &str,
-    strict: bool,
-) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+pub fn parse_config_json(file: &str, text: &str, strict: bool) -> Parsed<Config> {
     let mut judge = Judge { file, strict, findings: Vec::new() };
     let config = match parse_json(text) {
         Ok(node) => judge.config(&node),
