@@ -19,6 +19,8 @@ struct Interface {
     package: &'static str,
     /// Whether the serving side is wanted.
     server: bool,
+    /// Messages that are not generated, each with the path of the Rust type that stands for it.
+    own: &'static [(&'static str, &'static str)],
 }
 
 const INTERFACES: [Interface; 2] = [
@@ -27,12 +29,14 @@ const INTERFACES: [Interface; 2] = [
         rust: "rocade-agent/src/api/v1beta1.rs",
         package: "v1beta1.rs",
         server: true,
+        own: &[(".v1beta1.ListAndWatchResponse", "crate::list::DeviceList")],
     },
     Interface {
         proto: "podresources_v1.proto",
         rust: "rocade-lab/src/native/pod_resources_v1.rs",
         package: "v1.rs",
         server: false,
+        own: &[],
     },
 ];
 
@@ -50,7 +54,11 @@ fn generate(interface: &Interface) -> anyhow::Result<String> {
     let files = protox::compile([interface.proto], [&protos])
         .with_context(|| format!("compile {}", interface.proto))?;
     let out = tempfile::tempdir().context("make a folder for the generator")?;
-    tonic_prost_build::configure()
+    let configured = interface
+        .own
+        .iter()
+        .fold(tonic_prost_build::configure(), |all, (message, path)| all.extern_path(*message, *path));
+    configured
         .build_server(interface.server)
         .build_transport(false)
         .out_dir(out.path())

@@ -9,3 +9,6 @@ pub const VERSION: &str = "v1beta1";
 
 /// The health of a device that Pods may get; the kubelet takes any other word for unhealthy.
 pub const HEALTHY: &str = "Healthy";
+
+/// The health of a device that Pods do not get.
+pub const UNHEALTHY: &str = "Unhealthy";

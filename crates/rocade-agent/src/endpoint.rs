@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rocade_core::ResourceName;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -35,14 +36,14 @@ impl Endpoint {
     /// The socket cannot be made.
     pub(crate) fn open(
         path: PathBuf,
-        index: usize,
+        resource: ResourceName,
         states: watch::Receiver<Arc<NodeState>>,
     ) -> Result<Endpoint, Error> {
         let listener =
             UnixListener::bind(&path).map_err(|source| Error::Listen { path: path.clone(), source })?;
         let (closing, mut closed) = watch::channel(false);
         let (opened, streams) = watch::channel(0);
-        let plugin = Plugin { index, states, streams: opened, closing: closing.subscribe() };
+        let plugin = Plugin { resource, states, streams: opened, closing: closing.subscribe() };
         let shutdown = async move {
             // An endpoint that was dropped closes as well.
             let _ = closed.wait_for(|closing| *closing).await;

@@ -8,10 +8,12 @@ mod config;
 mod directory;
 mod endpoint;
 mod error;
+pub mod list;
+mod node;
 mod plugin;
 mod resource;
 mod sockets;
-mod state;
+pub mod state;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -26,9 +28,9 @@ pub use config::{CONFIG_JSON, read_config};
 pub use error::Error;
 
 use directory::run_directory_watch;
+use node::{log_pools, read_state, run_rescans};
 use resource::{Resource, run_resource};
 use sockets::Sockets;
-use state::{log_pools, read_state, run_rescans};
 
 /// Where the kubelet looks for device plugins, whatever its root directory is.
 pub const DEVICE_PLUGIN_DIR: &str = "/var/lib/kubelet/device-plugins";
@@ -52,6 +54,7 @@ pub async fn run_agent(options: Options, stop: impl Future<Output = ()>) -> Resu
     let Options { config, root, device_plugin_dir } = options;
     let sockets = Arc::new(Sockets::new(device_plugin_dir, &config)?);
     sockets.remove_stale().await;
+    let config = Arc::new(config);
     let state = read_state(&root, &config);
     log_pools(None, &state);
     let (write_state, states) = watch::channel(Arc::new(state));
@@ -63,8 +66,8 @@ pub async fn run_agent(options: Options, stop: impl Future<Output = ()>) -> Resu
     let names: Vec<_> = config.resources.iter().map(|r| r.name.clone()).collect();
     loops.spawn(run_rescans(root, config, write_state));
     let mut served = JoinSet::new();
-    for (index, name) in names.into_iter().enumerate() {
-        let resource = Resource { index, name, sockets: Arc::clone(&sockets), states: states.clone() };
+    for name in names {
+        let resource = Resource { name, sockets: Arc::clone(&sockets), states: states.clone() };
         served.spawn(run_resource(resource, sightings.clone(), ending.clone()));
     }
     tokio::select! {

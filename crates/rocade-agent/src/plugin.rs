@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use rocade_core::ResourceName;
 use rocade_core::plan::Pool;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -10,16 +11,16 @@ use tonic::{Request, Response, Status};
 
 use crate::api::device_plugin_server::DevicePlugin;
 use crate::api::{
-    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse, Device,
-    DevicePluginOptions, DeviceSpec, Empty, HEALTHY, ListAndWatchResponse, PreStartContainerRequest,
-    PreStartContainerResponse, PreferredAllocationRequest, PreferredAllocationResponse,
+    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse,
+    DevicePluginOptions, DeviceSpec, Empty, PreStartContainerRequest, PreStartContainerResponse,
+    PreferredAllocationRequest, PreferredAllocationResponse,
 };
+use crate::list::DeviceList;
 use crate::state::NodeState;
 
 /// One resource's side of the device plugin API.
 pub(crate) struct Plugin {
-    /// The resource's place in the state's pools.
-    pub(crate) index: usize,
+    pub(crate) resource: ResourceName,
     pub(crate) states: watch::Receiver<Arc<NodeState>>,
     /// How many ListAndWatch streams are open.
     pub(crate) streams: watch::Sender<usize>,
@@ -36,12 +37,12 @@ impl DevicePlugin for Plugin {
         Ok(Response::new(DevicePluginOptions::default()))
     }
 
-    type ListAndWatchStream = ReceiverStream<Result<ListAndWatchResponse, Status>>;
+    type ListAndWatchStream = ReceiverStream<Result<DeviceList, Status>>;
 
     async fn list_and_watch(&self, _: Request<Empty>) -> Result<Response<Self::ListAndWatchStream>, Status> {
         let (send, receive) = mpsc::channel(1);
         let open = OpenStream::new(self.streams.clone());
-        tokio::spawn(run_list(self.index, self.states.clone(), self.closing.clone(), send, open));
+        tokio::spawn(run_list(self.resource.clone(), self.states.clone(), self.closing.clone(), send, open));
         Ok(Response::new(ReceiverStream::new(receive)))
     }
 
@@ -50,7 +51,10 @@ impl DevicePlugin for Plugin {
         request: Request<AllocateRequest>,
     ) -> Result<Response<AllocateResponse>, Status> {
         let state = Arc::clone(&self.states.borrow());
-        let pool = &state.pools[self.index];
+        let pool = match state.resource(&self.resource) {
+            Some(resource) => &resource.pool,
+            None => return Err(Status::unavailable(format!("{} is offered no more", self.resource))),
+        };
         let requests = request.into_inner().container_requests;
         let container_responses = requests.iter().map(|r| grant(pool, r)).collect::<Result<_, _>>()?;
         Ok(Response::new(AllocateResponse { container_responses }))
@@ -73,20 +77,22 @@ impl DevicePlugin for Plugin {
 
 /// Sends the whole list now and whenever it changes, until the kubelet goes or the endpoint closes.
 async fn run_list(
-    index: usize,
+    resource: ResourceName,
     mut states: watch::Receiver<Arc<NodeState>>,
     mut closing: watch::Receiver<bool>,
-    send: mpsc::Sender<Result<ListAndWatchResponse, Status>>,
+    send: mpsc::Sender<Result<DeviceList, Status>>,
     _open: OpenStream,
 ) {
     let mut sent = None;
     loop {
-        let slots = states.borrow_and_update().pools[index].slots;
-        if sent != Some(slots) {
-            if send.send(Ok(device_list(slots))).await.is_err() {
+        let listing = states.borrow_and_update().resource(&resource).map(|r| r.listing.list.clone());
+        // What is offered no more has no device left.
+        let list = listing.unwrap_or_default();
+        if sent.as_ref() != Some(&list) {
+            if send.send(Ok(list.clone())).await.is_err() {
                 return;
             }
-            sent = Some(slots);
+            sent = Some(list);
         }
         tokio::select! {
             changed = states.changed() => if changed.is_err() { return },
@@ -94,11 +100,6 @@ async fn run_list(
             () = send.closed() => return,
         }
     }
-}
-
-fn device_list(slots: u32) -> ListAndWatchResponse {
-    let device = |n: u32| Device { id: n.to_string(), health: HEALTHY.to_owned(), topology: None };
-    ListAndWatchResponse { devices: (0..slots).map(device).collect() }
 }
 
 fn grant(pool: &Pool, request: &ContainerAllocateRequest) -> Result<ContainerAllocateResponse, Status> {
@@ -146,11 +147,15 @@ mod tests {
     use tokio_stream::StreamExt;
 
     use super::*;
+    use crate::node::read_state;
 
     fn state(slots: u32) -> Arc<NodeState> {
-        let resource = "rdma/hca_a".parse().unwrap();
-        let pool = Pool { resource, slots, members: Vec::new(), left_out: Vec::new(), rdma_cm: None };
-        Arc::new(NodeState { pools: vec![pool] })
+        let text = format!(
+            r#"{{"configList": [{{"resourceName": "a", "rdmaHcaMax": {slots}, "selectors": {{"ifNames": ["ens18np0"]}}}}]}}"#
+        );
+        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts/seed-4hca-bond.host");
+        let config = rocade_core::config::parse_config_json("config.json", &text, false).unwrap().0;
+        Arc::new(read_state(&rocade_host::Root::open(host).unwrap(), &Arc::new(config)))
     }
 
     #[tokio::test]
@@ -158,9 +163,10 @@ mod tests {
         let (write, states) = watch::channel(state(2));
         let (close, closing) = watch::channel(false);
         let streams = watch::Sender::new(0);
-        let plugin = Plugin { index: 0, states, streams: streams.clone(), closing };
+        let plugin =
+            Plugin { resource: "rdma/a".parse().unwrap(), states, streams: streams.clone(), closing };
         let mut lists = plugin.list_and_watch(Request::new(Empty {})).await.unwrap().into_inner();
-        let mut next = async || lists.next().await.map(|list| list.unwrap().devices.len());
+        let mut next = async || lists.next().await.map(|list| list.unwrap().devices().count());
         assert_eq!(next().await, Some(2));
         assert_eq!(*streams.borrow(), 1);
         write.send_replace(state(0));

@@ -14,7 +14,7 @@ use crate::api::{DevicePluginOptions, RegisterRequest, VERSION};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::sockets::{FileId, Sighting, Sockets};
-use crate::state::NodeState;
+use crate::state::{NodeState, ResourceState};
 
 /// First and longest wait after a failed attempt; an event in the directory cuts it short.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -30,8 +30,6 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 /// A resource to serve.
 pub(crate) struct Resource {
-    /// Its place in the state's pools.
-    pub(crate) index: usize,
     pub(crate) name: ResourceName,
     pub(crate) sockets: Arc<Sockets>,
     pub(crate) states: watch::Receiver<Arc<NodeState>>,
@@ -57,7 +55,7 @@ pub(crate) async fn run_resource(
     while !*ending.borrow() {
         let socket = resource.sockets.dir().join(resource.sockets.next_name(&resource.name));
         let mut failure = None;
-        match Endpoint::open(socket.clone(), resource.index, resource.states.clone()) {
+        match Endpoint::open(socket.clone(), resource.name.clone(), resource.states.clone()) {
             Ok(endpoint) => {
                 let serving = Serving { resource: &resource, endpoint: &endpoint, socket: &socket };
                 tokio::select! {
@@ -95,8 +93,10 @@ impl Serving<'_> {
         backoff: &mut Duration,
     ) -> Result<(), Error> {
         let Some(kubelet) = self.register(sightings, backoff).await else { return Ok(()) };
-        let pool = self.resource.states.borrow().pools[self.resource.index].clone();
-        tracing::info!(resource = %self.resource.name, slots = pool.slots, hcas = pool.ports_text(), "registered");
+        if let Some(ResourceState { pool, .. }) = self.resource.states.borrow().resource(&self.resource.name)
+        {
+            tracing::info!(resource = %pool.resource, slots = pool.slots, hcas = pool.ports_text(), "registered");
+        }
         let mut streams = self.endpoint.streams();
         let watched = timeout(Duration::from_secs(WATCH_S), streams.wait_for(|open| *open > 0)).await.is_ok();
         if !watched {

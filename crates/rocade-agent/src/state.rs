@@ -1,89 +1,221 @@
-//! The one state of the node and its one writer: what stands behind each resource now.
+//! The one state of the node, as its one writer publishes it: what the host has, what the kubelet is told of it, and
+//! how both came about. Whoever shows it (status, metrics, labels) reads it here and nowhere else.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rocade_core::config::Config;
-use rocade_core::plan::{Pool, plan};
-use rocade_host::{Patience, Root, Scope, read_parts, read_patiently};
-use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use rocade_core::plan::Pool;
+use rocade_core::{HcaName, Host, ResourceName};
 
-/// All pools, in the order of the configuration.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NodeState {
-    pub(crate) pools: Vec<Pool>,
+use crate::list::DeviceList;
+
+/// All that is known of the node. Parts that did not change are shared between two states.
+#[derive(Debug, Clone)]
+pub struct NodeState {
+    /// How often a state was published, from 1.
+    pub generation: u64,
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// A newer configuration that was refused; None while the file holds the one in force.
+    pub config_error: Option<Arc<LastError>>,
+    /// The host as last read.
+    pub host: Arc<Host>,
+    /// That reading.
+    pub look: Look,
+    /// Health of each HCA that the configuration is about or was, by name.
+    pub hcas: BTreeMap<HcaName, HcaState>,
+    /// In the order of the configuration.
+    pub resources: Vec<ResourceState>,
+    /// Grants that this process made and that a Pod may still hold, oldest first.
+    pub grants: Vec<Arc<Granted>>,
+    /// What went wrong, newest last; repeated errors are one entry.
+    pub errors: VecDeque<Arc<LastError>>,
 }
 
-/// Looks at the whole host.
-pub(crate) fn read_state(root: &Root, config: &Config) -> NodeState {
-    let (host, silent) = read_patiently(root, Patience::default(), |root| read_parts(root, Scope::GRANTS));
-    for path in silent {
-        tracing::warn!(path = %path.display(), "does not answer; the rest was read without it");
+/// One reading of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// When it ended.
+    pub at: SystemTime,
+    /// How long it took.
+    pub took: Duration,
+    /// Paths that did not answer.
+    pub silent: Vec<PathBuf>,
+}
+
+/// One resource: what stands behind it and how the kubelet was told.
+#[derive(Debug, Clone)]
+pub struct ResourceState {
+    /// What the plan says: its HCAs, and why others are out.
+    pub pool: Arc<Pool>,
+    /// What the kubelet is told.
+    pub listing: Arc<Listing>,
+    /// How the kubelet knows of it.
+    pub registration: Registration,
+    /// Who holds which device ID, by the kubelet's word; None while it was not asked or did not answer.
+    pub holders: Option<Arc<BTreeMap<String, Holder>>>,
+    /// How many devices the kubelet itself says are there for Pods; None while it was not asked or did not answer.
+    pub allocatable: Option<u32>,
+}
+
+/// The device list of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// Number of devices.
+    pub devices: u32,
+    /// How many of them are Healthy.
+    pub healthy: u32,
+    /// Why the others are not, each reason once with the number of devices.
+    pub reasons: Vec<(String, u32)>,
+    /// The devices themselves, as the kubelet gets them.
+    pub list: DeviceList,
+}
+
+/// Health of one HCA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HcaState {
+    /// Whether Pods can use it.
+    pub condition: Condition,
+    /// Why it is not [`Condition::Up`]; empty when it is.
+    pub reason: String,
+    /// Since when it is so.
+    pub since: SystemTime,
+    /// How often it went down since the agent started.
+    pub flaps: u32,
+}
+
+/// Whether Pods can use an HCA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// A port is ACTIVE and its char device is there.
+    Up,
+    /// A Pod has its netdev or itself in a network namespace of its own: what can be seen from here says nothing.
+    InUse,
+    /// No port is ACTIVE, or its char device is not there.
+    Down,
+    /// It was there and is not any more.
+    Gone,
+}
+
+/// How the kubelet knows of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    /// By which of its two ways.
+    pub way: Way,
+    /// How far it is.
+    pub phase: Phase,
+    /// Since when it is so far.
+    pub since: SystemTime,
+    /// The socket that is served, by its path here.
+    pub socket: Option<PathBuf>,
+    /// The path that the kubelet was told, which is one of the host.
+    pub told: Option<PathBuf>,
+    /// Open ListAndWatch streams.
+    pub streams: usize,
+    /// Registrations that the kubelet took since the agent started.
+    pub count: u64,
+    /// The last attempt that failed.
+    pub last_error: Option<Arc<LastError>>,
+}
+
+/// A way to make a resource known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Register on kubelet.sock.
+    Kubelet,
+    /// A socket in plugins_registry that the kubelet finds.
+    Watcher,
+}
+
+/// How far a registration is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// No kubelet is there, or none has found the socket yet.
+    Waiting,
+    /// The last attempt failed; another follows.
+    Failed,
+    /// The kubelet took it and did not open ListAndWatch yet.
+    Registered,
+    /// The kubelet has ListAndWatch open.
+    Watched,
+}
+
+/// The Pod that holds a device, as PodResources names it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// Namespace of the Pod.
+    pub namespace: String,
+    /// Name of the Pod.
+    pub pod: String,
+    /// Name of the container.
+    pub container: String,
+}
+
+/// One container's grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// The resource.
+    pub resource: ResourceName,
+    /// The device IDs.
+    pub ids: Vec<String>,
+    /// When Allocate answered.
+    pub at: SystemTime,
+    /// The HCAs and ports, as the container's environment says: `mlx5_0:1`.
+    pub ports: String,
+    /// The device nodes with the numbers that they had.
+    pub nodes: Vec<GrantedNode>,
+    /// What is wrong with it now: a node's number that is another HCA's or no one's. Empty when nothing is.
+    pub faults: Vec<String>,
+}
+
+/// A device node of a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedNode {
+    /// Its path on the host and in the container.
+    pub path: String,
+    /// The HCA that it belonged to; None for rdma_cm.
+    pub hca: Option<HcaName>,
+    /// Number of the device that it opened.
+    pub major: u32,
+    /// Number of the device that it opened.
+    pub minor: u32,
+}
+
+/// Something that went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastError {
+    /// When it last happened.
+    pub at: SystemTime,
+    /// What it was about: a resource, a file.
+    pub subject: String,
+    /// What happened, in one line.
+    pub text: String,
+    /// How often it happened in a row.
+    pub times: u32,
+}
+
+impl NodeState {
+    /// The resource of that name.
+    pub fn resource(&self, name: &ResourceName) -> Option<&ResourceState> {
+        self.resources.iter().find(|r| r.pool.resource == *name)
     }
-    NodeState { pools: plan(&host, config) }
 }
 
-/// Looks again and again and publishes what changed. Never ends.
-pub(crate) async fn run_rescans(root: Root, config: Config, write: watch::Sender<Arc<NodeState>>) {
-    let Some(seconds) = config.update_interval_s else { return std::future::pending().await };
-    let period = Duration::from_secs(seconds);
-    // An interval beyond the clock's end is as good as none.
-    let Some(first) = Instant::now().checked_add(period) else { return std::future::pending().await };
-    let mut ticks = interval_at(first, period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let new = read_state(&root, &config);
-        write.send_if_modified(|state| {
-            let changed = **state != new;
-            if changed {
-                log_pools(Some(state), &new);
-                *state = Arc::new(new);
-            }
-            changed
-        });
-    }
-}
-
-/// One line for each pool that is new or changed: with HCAs what they are, without why there are none.
-pub(crate) fn log_pools(old: Option<&NodeState>, new: &NodeState) {
-    for (i, pool) in new.pools.iter().enumerate() {
-        if old.is_some_and(|old| old.pools.get(i) == Some(pool)) {
-            continue;
+impl Registration {
+    /// Of a resource that nobody was told of yet.
+    pub(crate) fn waiting(way: Way) -> Registration {
+        Registration {
+            way,
+            phase: Phase::Waiting,
+            since: SystemTime::now(),
+            socket: None,
+            told: None,
+            streams: 0,
+            count: 0,
+            last_error: None,
         }
-        let resource = &pool.resource;
-        if pool.members.is_empty() {
-            let why: Vec<_> =
-                pool.left_out.iter().map(|out| format!("{}: {}", out.hca, out.reason)).collect();
-            tracing::warn!(%resource, why = why.join("; "), "no HCA stands behind the resource");
-        } else {
-            tracing::info!(%resource, slots = pool.slots, hcas = pool.ports_text(), "found HCAs");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rocade_core::config::parse_config_json;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_host_that_changed_is_published_at_the_next_look() {
-        let host = tempfile::tempdir().unwrap();
-        let hca = host.path().join("sys/class/infiniband/mlx5_0");
-        std::fs::create_dir_all(hca.join("ports")).unwrap();
-        let text = r#"{"periodicUpdateInterval": 1, "configList": [
-            {"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"ifNames": ["eth1"]}}]}"#;
-        let config = parse_config_json("config.json", text, true).unwrap().0;
-        let root = Root::live(host.path()).unwrap();
-        let (write, mut states) = watch::channel(Arc::new(read_state(&root, &config)));
-        assert_eq!(states.borrow_and_update().pools[0].left_out.len(), 1);
-        let rescans = tokio::spawn(run_rescans(root, config, write));
-        std::fs::remove_dir_all(&hca).unwrap();
-        tokio::time::timeout(Duration::from_secs(30), states.changed()).await.unwrap().unwrap();
-        assert_eq!(states.borrow().pools[0].left_out, []);
-        rescans.abort();
     }
 }

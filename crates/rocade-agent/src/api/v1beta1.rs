@@ -26,14 +26,6 @@ pub struct RegisterRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Empty {}
-/// ListAndWatch returns a stream of List of Devices
-/// Whenever a Device state change or a Device disappears, ListAndWatch
-/// returns the new list
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ListAndWatchResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub devices: ::prost::alloc::vec::Vec<Device>,
-}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TopologyInfo {
     #[prost(message, repeated, tag = "1")]
@@ -621,7 +613,7 @@ pub mod device_plugin_client {
             &mut self,
             request: impl tonic::IntoRequest<super::Empty>,
         ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ListAndWatchResponse>>,
+            tonic::Response<tonic::codec::Streaming<crate::list::DeviceList>>,
             tonic::Status,
         > {
             self.inner
@@ -752,7 +744,7 @@ pub mod device_plugin_server {
         >;
         /// Server streaming response type for the ListAndWatch method.
         type ListAndWatchStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::ListAndWatchResponse, tonic::Status>,
+                Item = std::result::Result<crate::list::DeviceList, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
@@ -930,7 +922,7 @@ pub mod device_plugin_server {
                         T: DevicePlugin,
                     > tonic::server::ServerStreamingService<super::Empty>
                     for ListAndWatchSvc<T> {
-                        type Response = super::ListAndWatchResponse;
+                        type Response = crate::list::DeviceList;
                         type ResponseStream = T::ListAndWatchStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,

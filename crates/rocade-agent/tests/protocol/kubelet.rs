@@ -166,6 +166,6 @@ async fn read_lists(mut client: DevicePluginClient<Channel>, write: watch::Sende
     let Ok(answer) = client.list_and_watch(Empty {}).await else { return };
     let mut stream = answer.into_inner();
     while let Ok(Some(list)) = stream.message().await {
-        write.send_replace(Some(list.devices));
+        write.send_replace(Some(list.devices().collect()));
     }
 }
