@@ -69,33 +69,51 @@ pub struct ResourceSeen {
     pub slots: u32,
     /// Those of them that are offered as Healthy.
     pub healthy: u32,
+    /// Why the others are not, each reason once.
+    pub unhealthy: Vec<String>,
     /// How it stands with the kubelet.
-    pub registration: Registration,
+    pub registration: RegistrationSeen,
     /// Devices that the kubelet would give to Pods (GetAllocatableResources); None where it did not tell.
     pub allocatable: Option<u32>,
-    /// What Pods hold (List).
-    pub grants: Vec<GrantSeen>,
-    /// Why Pods do not get what was configured, each in a sentence; empty where they do.
-    pub unserved: Vec<String>,
-    /// The HCAs in the pool.
-    pub members: Vec<HcaName>,
+    /// What Pods hold (List); None where the kubelet did not tell.
+    pub grants: Option<Vec<GrantSeen>>,
+    /// The HCAs in the pool, with the ports that are meant: `mlx5_0:1`.
+    pub members: Vec<String>,
     /// The HCAs out of it, and the first thing that kept each out.
     pub left_out: Vec<LeftOutSeen>,
 }
 
 /// How a resource stands with the kubelet.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Registration {
-    /// Whether the kubelet watches the list now.
-    pub listening: bool,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RegistrationSeen {
     /// Through kubelet.sock or the plugin watcher.
     pub way: Way,
-    /// The path that the kubelet was told to dial; None while it was told none.
-    pub endpoint: Option<String>,
-    /// How often it was registered since the agent started.
+    /// How far it is.
+    pub phase: Phase,
+    /// Since when it is so far, seconds since 1970 (UTC).
+    pub since_unix_s: u64,
+    /// The path that the kubelet was told to dial, which is one of the host; None while it was told none.
+    pub told: Option<String>,
+    /// The socket that is served, by its path where the agent runs.
+    pub socket: Option<String>,
+    /// Registrations that the kubelet took since the agent started.
     pub count: u64,
-    /// Why the last try failed; None where it did not.
+    /// The last attempt that failed.
     pub error: Option<String>,
+}
+
+/// How far a registration is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// No kubelet is there, or none has found the socket yet.
+    Waiting,
+    /// The last attempt failed; another follows.
+    Failed,
+    /// The kubelet took it and does not watch the list yet.
+    Registered,
+    /// The kubelet watches the list.
+    Watched,
 }
 
 /// How a resource is made known to the kubelet.
@@ -120,8 +138,8 @@ pub struct GrantSeen {
     pub container: String,
     /// The device IDs.
     pub ids: Vec<String>,
-    /// What is wrong with it; None where nothing is.
-    pub fault: Option<String>,
+    /// What is wrong with it now; empty where nothing is.
+    pub faults: Vec<String>,
 }
 
 /// An HCA out of a pool.
@@ -138,12 +156,30 @@ pub struct LeftOutSeen {
 pub struct HcaSeen {
     /// Its name.
     pub hca: HcaName,
-    /// Whether it is offered as good where a pool has it.
-    pub healthy: bool,
-    /// Why not; None where it is.
-    pub reason: Option<String>,
+    /// Whether Pods can use it.
+    pub condition: HcaCondition,
+    /// Why it is not up; empty when it is.
+    pub reason: String,
+    /// Since when it is so, seconds since 1970 (UTC).
+    pub since_unix_s: u64,
+    /// How often it went down since the agent started.
+    pub flaps: u32,
     /// Resources that have it.
     pub resources: Vec<ResourceName>,
+}
+
+/// Whether Pods can use an HCA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HcaCondition {
+    /// A port is ACTIVE and its char device is there.
+    Up,
+    /// A Pod has its netdev or itself in a network namespace of its own.
+    InUse,
+    /// No port is ACTIVE, or its char device is not there.
+    Down,
+    /// It was there and is not any more.
+    Gone,
 }
 
 /// A socket in one of the kubelet's plugin directories.
@@ -183,19 +219,81 @@ pub enum Owner {
 /// Something that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorSeen {
-    /// When, seconds since 1970 (UTC).
+    /// When it last happened, seconds since 1970 (UTC).
     pub at_unix_s: u64,
-    /// The resource that it concerns, where it concerns one.
-    pub resource: Option<ResourceName>,
-    /// What was seen, and what was wanted.
+    /// What it was about: a resource, a file.
+    pub subject: String,
+    /// What happened, in one line.
     pub text: String,
+    /// How often it happened in a row.
+    pub times: u32,
 }
 
 impl Status {
-    /// Whether the configuration is in force and all resources are served.
-    pub fn is_ready(&self) -> bool {
-        self.agent.config_refused.is_none()
-            && self.agent.refused.is_empty()
-            && self.resources.iter().all(|resource| resource.unserved.is_empty())
+    /// Why the agent is not ready: what of the configuration is not in force, and what the kubelet does not watch.
+    /// Empty when it is. A node without HCAs is ready: none of a resource is what it has.
+    pub fn unready(&self) -> Vec<String> {
+        let config =
+            self.agent.config_refused.iter().map(|why| format!("the new configuration is refused: {why}"));
+        let refused = self.agent.refused.iter().cloned();
+        let waiting = self
+            .resources
+            .iter()
+            .filter_map(|seen| Some(format!("{}: {}", seen.resource, seen.unwatched()?)));
+        config.chain(refused).chain(waiting).collect()
+    }
+
+    /// Why Pods do not get all that was configured, each in a sentence; empty when they do.
+    pub fn unserved(&self) -> Vec<String> {
+        let short = |seen: &ResourceSeen| {
+            seen.shortcomings().into_iter().map(|why| format!("{}: {why}", seen.resource)).collect::<Vec<_>>()
+        };
+        let mut all = self.unready();
+        all.extend(self.resources.iter().flat_map(short));
+        all
     }
 }
+
+impl ResourceSeen {
+    /// Why the kubelet does not watch the list; None when it does.
+    pub fn unwatched(&self) -> Option<String> {
+        let because = || self.registration.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+        match self.registration.phase {
+            Phase::Watched => None,
+            Phase::Waiting => Some(format!("no kubelet has taken it yet{}", because())),
+            Phase::Failed => Some(format!("the kubelet did not take it{}", because())),
+            Phase::Registered => Some("the kubelet took it and does not watch its devices yet".into()),
+        }
+    }
+
+    /// Why Pods get less of it than was configured though the kubelet watches it; empty when they do not.
+    pub fn shortcomings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.slots == 0 {
+            all.push("no HCA stands behind it".into());
+        } else if self.healthy < self.slots {
+            let why = if self.unhealthy.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", self.unhealthy.join("; "))
+            };
+            all.push(format!("{} of {} devices are unhealthy{why}", self.slots - self.healthy, self.slots));
+        }
+        if let Some(allocatable) =
+            self.allocatable.filter(|seen| self.unwatched().is_none() && *seen != self.healthy)
+        {
+            all.push(format!(
+                "the kubelet counts {allocatable} devices for Pods, {} are offered",
+                self.healthy
+            ));
+        }
+        let faulty = self.grants.iter().flatten().filter(|grant| !grant.faults.is_empty());
+        all.extend(
+            faulty.map(|grant| format!("{}/{}: {}", grant.namespace, grant.pod, grant.faults.join("; "))),
+        );
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests;
