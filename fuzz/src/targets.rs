@@ -7,7 +7,9 @@ use rocade_core::check::{Against, check};
 use rocade_core::config::parse_config_json;
 use rocade_core::judge;
 use rocade_core::policy::Policy;
-use rocade_host::{Archive, Errno, Key, Node, Root, Scrubber, decode_netlink, read_host, record};
+use rocade_host::{
+    Archive, Errno, Key, Node, Root, Scrubber, decode_netlink, decode_statistics, read_host, record,
+};
 
 /// The host whose files are changed: small, with an HCA, vital product data and config space.
 const HOST: &str = include_str!("../../fixtures/hosts/hot-unplug-race.host");
@@ -23,6 +25,7 @@ pub const TARGETS: &[Target] = &[
     ("config", config),
     ("policy", policy),
     ("scrub", scrub),
+    ("statistics", statistics),
 ];
 
 /// The text form: what parses prints to what parses to the same, and can be read, judged and recorded again.
@@ -60,6 +63,14 @@ pub fn file(data: &[u8]) {
 /// Netlink replies as the kernel sends them.
 pub fn netlink(data: &[u8]) {
     decode_netlink(data);
+}
+
+/// A driver's own statistics: of 40 bytes 32 are a name's and 8 a value's.
+pub fn statistics(data: &[u8]) {
+    let count = data.len() / 40;
+    let (names, values) = data.split_at(count * 32);
+    let kept = decode_statistics(names, &values[..count * 8]).expect("as many names as values");
+    assert!(kept.len() <= count);
 }
 
 /// The configuration of the k8s-rdma-shared-dev-plugin.

@@ -1,4 +1,4 @@
-//! A recorded host: a tree of what was read with the kernel's answers, and netlink's. The text form is parsed in
+//! A recorded host: a tree of what was read with the kernel's answers, netlink's and ethtool's. The text form is parsed in
 //! `parse` and written in `print`; docs/snapshot-format.md describes it. Knows paths, not what they mean.
 
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use crate::netlink::{
     RouteRecord, RuleRecord,
 };
 use crate::root::{Answer, Refusal, Stat};
+use crate::statistics::StatisticsRecord;
 
 mod parse;
 mod print;
@@ -30,6 +31,8 @@ pub struct Archive {
     top: Dir,
     /// What netlink answered.
     pub netlink: Netlink,
+    /// What ethtool's ioctl answered, an interface each. Of others nothing is known.
+    pub statistics: Vec<StatisticsRecord>,
     /// What the cluster knows of the Pod that this is the inside of.
     pub pod: Option<PodRecord>,
 }
@@ -160,7 +163,7 @@ impl Archive {
     }
 
     /// The same tree under other names, with other nodes in place of all but the directories. Each node is asked for
-    /// with its old path. Netlink's answers and the Pod are left out.
+    /// with its old path. The answers of netlink and ethtool and the Pod are left out.
     pub fn rewrite(&self, name: &dyn Fn(&OsStr) -> OsString, node: &dyn Fn(&Path, &Node) -> Node) -> Archive {
         Archive { top: rewrite(&self.top, Path::new("/"), name, node), ..Archive::default() }
     }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A kernel error number; prints its name (`EINVAL`), or `E` and the number where the table has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Errno(i32);
 
 const NAMES: &[(&str, rustix::io::Errno)] = &[
@@ -79,6 +82,20 @@ impl Errno {
 impl From<rustix::io::Errno> for Errno {
     fn from(errno: rustix::io::Errno) -> Self {
         Errno::of(errno)
+    }
+}
+
+impl From<Errno> for String {
+    fn from(errno: Errno) -> Self {
+        errno.to_string()
+    }
+}
+
+impl TryFrom<String> for Errno {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        Errno::from_name(&name).ok_or("no name of an error number")
     }
 }
 

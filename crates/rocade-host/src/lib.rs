@@ -1,6 +1,6 @@
 //! Reads a host's RDMA facts, live or recorded. It fills the model and judges nothing; it writes nothing to a host.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod archive;
 mod attributes;
@@ -8,6 +8,8 @@ mod counters;
 mod devices;
 mod errno;
 mod error;
+#[allow(unsafe_code, reason = "an ioctl takes memory that the kernel writes to")]
+mod ethtool;
 mod gids;
 mod infiniband;
 mod kernel;
@@ -19,6 +21,7 @@ mod record;
 mod root;
 mod scope;
 mod scrub;
+mod statistics;
 mod surroundings;
 
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
@@ -32,6 +35,7 @@ pub use record::record;
 pub use root::{Answer, Patience, Refusal, Root, Stat, read_patiently};
 pub use scope::Scope;
 pub use scrub::{Key, Scrubber};
+pub use statistics::{StatisticsRecord, decode_statistics};
 
 use rocade_core::Host;
 use rocade_core::host::{SCHEMA_VERSION, Unknown};
@@ -75,6 +79,9 @@ pub fn read_parts(root: &Root, scope: Scope) -> Host {
     if scope.surroundings {
         host.nodes = devices.read_nodes(root);
         surroundings::read(root, &mut host);
+    }
+    if scope.counters {
+        statistics::read(root, &mut host);
     }
     rocade_core::relate::fill(&mut host);
     rocade_core::distance::fill(&mut host);

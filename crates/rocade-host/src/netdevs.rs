@@ -15,7 +15,7 @@ const IFF_UP: u32 = 1;
 
 /// All interfaces, by index. Without netlink their addresses are unknown.
 pub(crate) fn read_netdevs(root: &Root, unknown: &mut Unknown) -> Vec<Netdev> {
-    let links = root.links().or_else(|_| read_class(root));
+    let links = read_links(root);
     let addresses = root.addresses();
     if let Err(refusal) = addresses {
         unknown.insert("netdevs.addresses".into(), refusal.to_string());
@@ -27,6 +27,11 @@ pub(crate) fn read_netdevs(root: &Root, unknown: &mut Unknown) -> Vec<Netdev> {
             Vec::new()
         }
     }
+}
+
+/// By route netlink, or by sysfs where that is not to be had.
+pub(crate) fn read_links(root: &Root) -> Answer<Vec<Link>> {
+    root.links().or_else(|_| read_class(root))
 }
 
 fn join(mut links: Vec<Link>, addresses: &[Address]) -> Vec<Netdev> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::archive::{Archive, Dump, Node};
 use crate::pci::DEVICES;
 use crate::root::{Refusal, Root, Stat};
+use crate::statistics;
 use crate::surroundings::{self, boot, is_accelerator, pod, providers, settings, storage};
 
 /// Classes whose members are taken whole.
@@ -107,7 +108,7 @@ pub fn record(root: &Root) -> Archive {
     for tree in TREES {
         recorder.take(Path::new(tree), MAX_DEPTH);
     }
-    recorder.take_netlink();
+    recorder.take_answers();
     recorder.archive
 }
 
@@ -242,7 +243,8 @@ impl Recorder<'_> {
         }
     }
 
-    fn take_netlink(&mut self) {
+    /// What is no file.
+    fn take_answers(&mut self) {
         let netlink = &mut self.archive.netlink;
         netlink.rdma_system = Dump::from(self.root.rdma_system());
         netlink.rdma_devices = Dump::from(self.root.rdma_devices());
@@ -254,6 +256,7 @@ impl Recorder<'_> {
         netlink.dcb = Dump::from(self.root.dcb());
         netlink.pauses = Dump::from(self.root.pauses());
         netlink.health = Dump::from(self.root.health());
+        self.archive.statistics = statistics::record(self.root);
         self.archive.pod = self.root.pod().ok();
     }
 }

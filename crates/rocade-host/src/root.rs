@@ -1,7 +1,7 @@
 //! The seam between rocade and a host: a few verbs, answered by a live system or by a recorded one. What is
 //! above it cannot tell which. It judges nothing and writes nothing.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::archive::Archive;
 use crate::errno::Errno;
 use crate::error::Error;
+use crate::ethtool;
 use crate::netlink::{
     Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
     RouteRecord, RuleRecord,
@@ -243,6 +244,21 @@ impl Root {
         match &self.0 {
             Filling::Live(live) => live.watched("/netlink/health", live::health),
             Filling::Recorded(archive) => archive.netlink.health.answer(),
+        }
+    }
+
+    /// What the driver of an interface of this network namespace counts of trouble (`ethtool -S`), name → value: see
+    /// `decode_statistics`. EOPNOTSUPP where it has no statistics.
+    pub fn statistics(&self, netdev: &str) -> Answer<BTreeMap<String, u64>> {
+        match &self.0 {
+            // The last part is what is given up everywhere once the patience is over.
+            Filling::Live(live) => {
+                live.watched(&format!("/ethtool/{netdev}/statistics"), || ethtool::read_statistics(netdev))
+            }
+            Filling::Recorded(archive) => {
+                let record = archive.statistics.iter().find(|record| record.netdev == netdev);
+                record.map_or(Err(Refusal::NeverTried), |record| record.answer())
+            }
         }
     }
 

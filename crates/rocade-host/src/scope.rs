@@ -5,7 +5,7 @@
 pub struct Scope {
     /// Entries of the GID tables: a read an entry, and three for each that is set. A table's length is always read.
     pub gids: bool,
-    /// Counters of ports and devices.
+    /// Counters of ports, of devices and of the drivers of their interfaces.
     pub counters: bool,
     /// All that stands around the HCAs: PCIe links, modules, limits, kernel settings, config space, accelerators, routes, quality
     /// of service, storage, the Pod.

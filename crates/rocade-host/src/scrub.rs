@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::archive::{Archive, Netlink, Node};
+use crate::archive::{Archive, Node};
 use crate::netlink::PodRecord;
 
 mod addresses;
@@ -75,15 +75,18 @@ impl Scrubber {
             other => other.clone(),
         };
         let mut scrubbed = archive.rewrite(&|name| self.replace_file_name(name), &node);
-        scrubbed.netlink = self.replace_netlink(&archive.netlink);
+        let records = self.replace_records(archive);
+        scrubbed.netlink = records.netlink;
+        scrubbed.statistics = records.statistics;
         scrubbed.pod = archive.pod.as_ref().map(|pod| self.replace_pod(pod));
         scrubbed
     }
 
     /// In the text form every record is a line of JSON, whatever it was asked for.
-    fn replace_netlink(&self, netlink: &Netlink) -> Netlink {
+    fn replace_records(&self, archive: &Archive) -> Archive {
         let mut alone = Archive::default();
-        alone.netlink = netlink.clone();
+        alone.netlink = archive.netlink.clone();
+        alone.statistics = archive.statistics.clone();
         let text = alone.print();
         let line = |line: &str| match line.strip_prefix(' ').and_then(|row| serde_json::from_str(row).ok()) {
             Some(row) => format!(" {}", self.replace_json(&row)),
@@ -91,7 +94,7 @@ impl Scrubber {
         };
         let text = text.split('\n').map(line).collect::<Vec<_>>().join("\n");
         // A replacement has the form of its original. If one had not, its record would rather be lost than kept.
-        Archive::parse(text.as_bytes()).map(|archive| archive.netlink).unwrap_or_default()
+        Archive::parse(text.as_bytes()).unwrap_or_default()
     }
 
     /// Resources and HCAs keep their names: they say what the Pod was meant to get.

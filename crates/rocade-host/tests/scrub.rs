@@ -85,6 +85,9 @@ netlink links
  {"index":2,"name":"enx0c42a1036700","link_type":1,"flags":3,"mtu":1500,"mac":"0c:42:a1:03:67:00"}
 netlink addresses
  {"index":2,"address":"10.8.10.4","prefix":24}
+ethtool statistics
+ {"netdev":"enx0c42a1036700","values":{"rx_prio3_discards":184467440737095,"[*]: rx_discards":4711}}
+ {"netdev":"rack7-rail0","failed":"EIO"}
 "#;
     let text = format!("{host}end {}\n", host.lines().count());
     let archive = Archive::parse(text.as_bytes()).unwrap();
@@ -132,6 +135,8 @@ netlink addresses
         "5043494445564943455f413d303030303a34643a30302e30",
         "enx0c42a1",
         "default/rail",
+        r#""values":{"[*]: rx_discards":4711,"rx_prio3_discards":184467440737095}"#,
+        r#""failed":"EIO""#,
     ] {
         assert!(scrubbed.contains(kept), "{kept} is gone:\n{scrubbed}");
     }

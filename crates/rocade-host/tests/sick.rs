@@ -48,6 +48,24 @@ fn a_link_that_loops_is_named() {
 }
 
 #[test]
+fn an_interface_whose_driver_does_not_answer_is_named() {
+    let section = "ethtool statistics\n {\"netdev\":\"ens18np0\",\"values\":{\"rx_discards_phy\":7}}\n \
+                   {\"netdev\":\"ens21np0\",\"failed\":\"ETIMEDOUT\"}\n {\"netdev\":\"ens20np0\",\"failed\":\"EOPNOTSUPP\"}";
+    let host = read_changed(|line| match line {
+        "netlink links" => format!("{section}\n{line}"),
+        _ => line.to_owned(),
+    });
+    let of = |netdev: &str| host.netdev(netdev).unwrap().statistics.clone();
+    assert_eq!(of("ens18np0").unwrap().into_iter().collect::<Vec<_>>(), [("rx_discards_phy".into(), 7)]);
+    assert_eq!((of("ens21np0"), of("ens20np0")), (None, None));
+    let unread: Vec<_> = host.unknown.iter().filter(|(field, _)| field.ends_with("statistics")).collect();
+    // Of the members of the bond nothing was recorded.
+    let wanted = [("netdevs.ens21np0.statistics", "ETIMEDOUT"), ("netdevs.statistics", "not recorded")];
+    assert!(unread.iter().map(|(field, why)| (field.as_str(), why.as_str())).eq(wanted), "{unread:?}");
+    assert_others_well(&host);
+}
+
+#[test]
 fn a_name_that_is_no_text_is_named_as_far_as_it_can_be() {
     let host = read_changed(|line| match is_class_link(line) {
         true => format!("{line}\n link %ff%fe ../../devices/gone"),

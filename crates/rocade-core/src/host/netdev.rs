@@ -1,5 +1,6 @@
 //! Network interfaces of this namespace with what RDMA over them depends on: bonds, quality of service, routes.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
@@ -53,6 +54,10 @@ pub struct Netdev {
     pub qos: Option<Qos>,
     /// Pause frames of the whole link (ethtool); None where the driver does not count them, or unread.
     pub pauses: Option<Pauses>,
+    /// What the driver counts of errors, drops, pauses and stalls (`ethtool -S`), name → value in its own words; what
+    /// it counts for each queue is one sum, whose name has `*` for the queue's number. Read of the interfaces of ports;
+    /// None where the driver has none, or unread.
+    pub statistics: Option<BTreeMap<String, u64>>,
     /// Data centre bridging, by netlink; None where the driver has none, or unread.
     pub dcb: Option<Dcb>,
 }

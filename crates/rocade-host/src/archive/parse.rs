@@ -45,10 +45,15 @@ impl<'a> Parser<'a> {
             match kind {
                 "dir" | "part" => self.parse_dir(kind == "dir", rest)?,
                 "netlink" => self.parse_netlink(rest)?,
+                "ethtool" if rest == "statistics" => self.archive.statistics = self.parse_rows()?,
                 "pod" if rest.is_empty() => self.parse_pod()?,
                 "#" => {}
                 "end" => break self.check_end(rest)?,
-                _ => return self.wrong("dir, part, netlink, pod, # or end, and what it is about"),
+                _ => {
+                    return self.wrong(
+                        "dir, part, netlink, ethtool statistics, pod, # or end, and what it is about",
+                    );
+                }
             }
         }
         Ok(self.archive)
@@ -194,9 +199,13 @@ impl<'a> Parser<'a> {
     }
 
     fn parse_dump<T: DeserializeOwned>(&mut self, errno: Option<Errno>) -> Parsed<Dump<Vec<T>>> {
-        if let Some(errno) = errno {
-            return Ok(Dump(Some(Err(errno))));
+        match errno {
+            Some(errno) => Ok(Dump(Some(Err(errno)))),
+            None => self.parse_rows().map(|rows| Dump(Some(Ok(rows)))),
         }
+    }
+
+    fn parse_rows<T: DeserializeOwned>(&mut self) -> Parsed<Vec<T>> {
         let mut rows = Vec::new();
         while let Some(row) = self.next_inner() {
             match serde_json::from_str(row?) {
@@ -204,7 +213,7 @@ impl<'a> Parser<'a> {
                 Err(_) => return self.wrong("a record of this kind as JSON"),
             }
         }
-        Ok(Dump(Some(Ok(rows))))
+        Ok(rows)
     }
 
     /// The next line if it is indented, without its blank.

@@ -27,6 +27,10 @@ pub(super) fn print(archive: &Archive) -> String {
     print_dump("dcb", rows(&netlink.dcb), &mut lines);
     print_dump("pauses", rows(&netlink.pauses), &mut lines);
     print_dump("health", rows(&netlink.health), &mut lines);
+    if !archive.statistics.is_empty() {
+        lines.push("ethtool statistics".into());
+        print_rows(&archive.statistics, &mut lines);
+    }
     if let Some(pod) = archive.pod.as_ref().and_then(|pod| serde_json::to_string(pod).ok()) {
         lines.extend(["pod".into(), format!(" {pod}")]);
     }
@@ -123,10 +127,13 @@ fn print_dump<T: Serialize>(name: &str, answer: Option<Result<&[T], &Errno>>, li
         Some(Err(errno)) => lines.push(format!("netlink {name} fail {errno}")),
         Some(Ok(rows)) => {
             lines.push(format!("netlink {name}"));
-            // Records are plain structs of numbers and texts, which always have a JSON form.
-            lines.extend(
-                rows.iter().filter_map(|row| serde_json::to_string(row).ok()).map(|row| format!(" {row}")),
-            );
+            print_rows(rows, lines);
         }
     }
+}
+
+/// Records are plain structs of numbers and texts, which always have a JSON form.
+fn print_rows<T: Serialize>(rows: &[T], lines: &mut Vec<String>) {
+    let rows = rows.iter().filter_map(|row| serde_json::to_string(row).ok());
+    lines.extend(rows.map(|row| format!(" {row}")));
 }

@@ -53,6 +53,12 @@ fn a_fault_is_named_by_its_line_and_by_what_was_wanted() {
         ("rocade-host 1\ndir /a/../b\nend 2\n", 2, "without dots"),
         ("rocade-host 1\nnetlink links\n {\"index\":1}\nend 3\n", 3, "a record of this kind"),
         ("rocade-host 2\npod\n {}\n {\"x\":1}\nend 4\n", 4, "a record of this kind"),
+        (
+            "rocade-host 2\nethtool statistics\n {\"netdev\":\"a\",\"failed\":\"EWHAT\"}\nend 3\n",
+            3,
+            "a record of this kind",
+        ),
+        ("rocade-host 2\nethtool pauses\nend 2\n", 2, "ethtool statistics"),
         ("rocade-host 1\nend 1\nmore\n", 3, "nothing after the end line"),
         ("rocade-host 1\ndir /a\n skip 0..4294967295\nend 3\n", 3, "fewer entries"),
     ];
@@ -96,12 +102,20 @@ fn any_name() -> impl Strategy<Value = OsString> {
     })
 }
 
+fn any_statistics() -> impl Strategy<Value = StatisticsRecord> {
+    let values = prop::collection::btree_map("[ -~\u{fffd}]{0,32}", any::<u64>(), 0..4);
+    ("[a-z0-9.@ ]{1,15}", prop::option::of(values), prop::option::of(Just(Errno::OPNOTSUPP)))
+        .prop_map(|(netdev, values, failed)| StatisticsRecord { netdev, values, failed })
+}
+
 fn any_archive() -> impl Strategy<Value = Archive> {
     let entry = (prop::collection::vec(any_name(), 1..4), any_node());
     let mac = prop::option::of("[0-9a-f:]{0,17}");
     let link = ("[a-z0-9.@ ]{1,15}", any::<u32>(), any::<u32>(), mac);
-    (prop::collection::vec(entry, 0..30), any_name(), prop::option::of(prop::collection::vec(link, 0..3)))
-        .prop_map(|(entries, listed, links)| {
+    let statistics = prop::collection::vec(any_statistics(), 0..3);
+    let links = prop::option::of(prop::collection::vec(link, 0..3));
+    (prop::collection::vec(entry, 0..30), any_name(), links, statistics).prop_map(
+        |(entries, listed, links, statistics)| {
             let mut archive = Archive::default();
             for (path, node) in entries {
                 archive.put(&Path::new("/").join(path.iter().collect::<PathBuf>()), node);
@@ -120,9 +134,11 @@ fn any_archive() -> impl Strategy<Value = Archive> {
                 lower_is_foreign: index % 2 == 0,
             };
             archive.netlink.links = Dump(links.map(|links| Ok(links.into_iter().map(link).collect())));
+            archive.statistics = statistics;
             archive.netlink.rdma_system = Dump(Some(Err(Errno::PROTONOSUPPORT)));
             archive
-        })
+        },
+    )
 }
 
 proptest! {

@@ -144,8 +144,8 @@ impl Live {
         })
     }
 
-    /// A netlink question; the path is what it is called where it does not answer.
-    pub(super) fn watched<T>(&self, path: &str, question: fn() -> Answer<T>) -> Answer<T> {
+    /// A question of a socket; the path is what it is called where it does not answer.
+    pub(super) fn watched<T>(&self, path: &str, question: impl FnOnce() -> Answer<T>) -> Answer<T> {
         let _asking = self.ask(Path::new(path))?;
         question()
     }
