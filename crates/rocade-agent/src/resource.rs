@@ -28,6 +28,9 @@ const WATCH_S: u64 = 10;
 /// An endpoint that was watched for longer than this ended for a reason of its own, and is replaced at once.
 const SETTLED: Duration = Duration::from_secs(5);
 
+/// Who removes the whole directory removes one socket after another and is done within this.
+const REMOVAL: Duration = Duration::from_millis(200);
+
 /// A resource to serve.
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
@@ -173,9 +176,15 @@ impl Serving<'_> {
         sightings: &mut watch::Receiver<Sighting>,
     ) -> End {
         loop {
-            match sightings.borrow_and_update().kubelet {
+            let seen = sightings.borrow_and_update().kubelet;
+            match seen {
                 Some(seen) if seen != kubelet => return End::Kubelet,
-                Some(_) if !self.endpoint.is_in_place() => return End::Socket,
+                Some(_) if !self.endpoint.is_in_place() => {
+                    sleep(REMOVAL).await;
+                    if self.resource.sockets.look().kubelet.is_some() {
+                        return End::Socket;
+                    }
+                }
                 _ => {}
             }
             tokio::select! {
