@@ -103,24 +103,18 @@ async fn run_list(
 }
 
 fn grant(pool: &Pool, request: &ContainerAllocateRequest) -> Result<ContainerAllocateResponse, Status> {
-    if let Some(id) = request.devices_ids.iter().find(|id| !pool.has_id(id)) {
-        let have = match pool.slots {
-            0 => "no device now".to_owned(),
-            n => format!("0 to {}", n - 1),
-        };
-        let refusal = format!("{} has no device {id:?}, it has {have}", pool.resource);
-        tracing::error!(resource = %pool.resource, device = id, "refused to grant a device that is not offered");
-        return Err(Status::invalid_argument(refusal));
-    }
-    let grant = pool.grant();
+    let grant = pool.grant(&request.devices_ids).map_err(|unknown| {
+        tracing::error!(resource = %pool.resource, device = unknown.id, "refused to grant a device that is not offered");
+        Status::invalid_argument(unknown.to_string())
+    })?;
     tracing::debug!(resource = %pool.resource, devices = ?request.devices_ids, "granted");
     let node = |path: String| DeviceSpec {
         container_path: path.clone(),
         host_path: path,
-        permissions: "rwm".to_owned(),
+        permissions: grant.permissions.to_owned(),
     };
     Ok(ContainerAllocateResponse {
-        envs: [grant.variable].into(),
+        envs: grant.variables.into_iter().collect(),
         devices: grant.nodes.into_iter().map(node).collect(),
         ..ContainerAllocateResponse::default()
     })

@@ -19,6 +19,7 @@ const NOT_NETWORK: &str = "HCAs on what is no PCI network function";
 const SOFTWARE: &str = "HCAs without PCI";
 const MIXED_IN: &str = "Software HCAs on a hardware HCA's interface";
 const NO_NODE: &str = "A device node that is not there";
+const EXCLUSIVE: &str = "HCAs that belong to one network namespace each";
 
 /// Host, resources that differ, HCAs that rocade offers, why.
 const DIFFERENCES: &[(&str, &[&str], &[&str], &str)] = &[
@@ -76,6 +77,13 @@ const DIFFERENCES: &[(&str, &[&str], &[&str], &str)] = &[
         &["mlx5_0", "mlx5_1", "mlx5_3"],
         NO_NODE,
     ),
+    // That plugin ends where namespaces are exclusive.
+    (
+        "pod-sriov-exclusive",
+        &["rdma/driver_mlx5_core", "rdma/if_net1", "rdma/link_ether", "rdma/vendor_15b3"],
+        &["mlx5_2"],
+        EXCLUSIVE,
+    ),
 ];
 
 /// What was offered: number of device IDs, and node names below /dev/infiniband.
@@ -125,7 +133,7 @@ fn interface(host: &Host, plain: &str) -> String {
 
 fn offer(pool: &Pool) -> Offer {
     let name = |path: String| path.strip_prefix("/dev/infiniband/").unwrap().to_owned();
-    let nodes = if pool.slots == 0 { Vec::new() } else { pool.grant().nodes };
+    let nodes = if pool.slots == 0 { Vec::new() } else { pool.grant(&["0"]).unwrap().nodes };
     (u64::from(pool.slots), nodes.into_iter().map(name).collect())
 }
 

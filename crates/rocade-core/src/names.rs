@@ -345,8 +345,13 @@ impl ResourceName {
 
     /// The variable that tells a container what it was granted: `ROCADE_GRANT_RDMA_HCA_ENS18`.
     pub fn grant_variable(&self) -> String {
+        self.variable("GRANT")
+    }
+
+    /// The variable that tells a container `what` of the resource: `ROCADE_TC_RDMA_HCA_ENS18` of `TC`.
+    pub fn variable(&self, what: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-        format!("ROCADE_GRANT_{}", self.to_string().chars().map(plain).collect::<String>())
+        format!("ROCADE_{what}_{}", self.to_string().chars().map(plain).collect::<String>())
     }
 }
 

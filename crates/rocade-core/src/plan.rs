@@ -1,30 +1,59 @@
-//! Which HCAs stand behind which resource, and for every HCA why it is in or out; what a container is granted.
-//! Port state is not looked at: an HCA whose link is down stays offered, as the k8s-rdma-shared-dev-plugin offers it.
-
-use std::collections::BTreeSet;
-use std::fmt;
+//! Which HCAs stand behind which resource, and for every HCA why it is in or out. What an ID is worth and what a
+//! container is granted for it is in `device`, how many there are in `slots`, which Pods hold what in `held`.
+//! Port state is not looked at: whether an HCA that is down is offered is the health policy's to say.
 
 use serde::Serialize;
 
-use crate::config::{Config, Resource, Sharing, Slots};
-use crate::host::{Accessible, CharDevice, Hca, Host, LinkLayer, NetnsMode, Port, Transport};
-use crate::names::{HcaName, PortNum, ResourceName};
+use crate::config::{CharDevices, Config, Dialect, Health, Resource, Sharing};
+use crate::distance::Place;
+use crate::host::{CharDevice, Hca, Host, NetnsMode, Port, Transport};
+use crate::names::{HcaName, PciAddress, PortNum, ResourceName};
 
+mod device;
+mod identity;
+mod near_miss;
 mod netdevs;
+mod prefer;
+mod reason;
+mod select;
+mod slots;
+
+pub use device::{Device, Grant, UnknownId};
+pub use reason::Reason;
+pub use slots::NoSlots;
 
 /// A resource and the HCAs behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pool {
     /// As Pods ask for it.
     pub resource: ResourceName,
-    /// Device IDs "0" to "slots - 1"; 0 while no HCA is in the pool.
-    pub slots: u32,
+    /// What an ID stands for, as configured.
+    #[serde(serialize_with = "device::write_sharing")]
+    pub sharing: Sharing,
     /// The HCAs in the pool.
     pub members: Vec<PoolMember>,
     /// The HCAs out of it, each with the first reason.
     pub left_out: Vec<LeftOut>,
+    /// What was selected and nothing has, each in words: `ens3: no such interface`.
+    pub near_misses: Vec<String>,
+    /// How many device IDs there are.
+    pub slots: u32,
+    /// Why there is no device ID; None where there are some.
+    pub why_no_slots: Option<NoSlots>,
+    /// Whether RDMA devices belong to one network namespace each, so that each HCA is offered once whatever `sharing`
+    /// says.
+    pub exclusive_netns: bool,
     /// /dev/infiniband/rdma_cm, where it is there.
     pub rdma_cm: Option<String>,
+    /// cgroup permissions of the nodes: `rw`, or `rwm` as that plugin's Pods have them.
+    pub permissions: &'static str,
+    /// Traffic class (0 to 255) that its Pods should use.
+    pub traffic_class: Option<u8>,
+    /// Service level (0 to 15) that its Pods should use.
+    pub service_level: Option<u8>,
+    /// What becomes of HCAs that fail.
+    #[serde(skip)]
+    pub health: Health,
 }
 
 /// An HCA of a pool.
@@ -32,10 +61,37 @@ pub struct Pool {
 pub struct PoolMember {
     /// Its name.
     pub hca: HcaName,
-    /// The ports that the selectors meant: those with a named interface, otherwise all.
+    /// What it is called in device IDs and CDI, over renames, restarts and reboots: the PCI address; with `-` and the
+    /// HCA's name where several HCAs share the function; the HCA's name where there is none.
+    pub id: String,
+    /// The ports that the selectors meant.
     pub ports: Vec<PortNum>,
-    /// Paths of its device nodes that are there: issm and umad of all ports, then uverbs.
+    /// Other RDMA devices that are granted with it: other halves of the same physical port.
+    pub companions: Vec<HcaName>,
+    /// Paths of the device nodes that a container gets, with those of companions: issm and umad as asked for, uverbs.
     pub nodes: Vec<String>,
+    /// How selected interfaces lead to it where they are not its ports' own: `bond0 = mlx5_bond_0 (LAG)`.
+    pub found_by: Vec<String>,
+    /// Its PCI function.
+    pub pci_address: Option<PciAddress>,
+    /// NUMA node; None where it is unknown.
+    pub numa_node: Option<u32>,
+    /// Root bus, as `pci0000:48`.
+    pub pci_root: Option<String>,
+    /// Bridges above the function, the root port first.
+    pub pci_path: Vec<PciAddress>,
+}
+
+impl PoolMember {
+    /// Where it is in the PCI tree.
+    pub fn place(&self) -> Place<'_> {
+        Place { root: self.pci_root.as_deref(), bridges: &self.pci_path, numa_node: self.numa_node }
+    }
+
+    /// The HCA and its ports: `mlx5_0:1,mlx5_0:2`.
+    pub fn ports_text(&self) -> String {
+        self.ports.iter().map(|port| format!("{}:{port}", self.hca)).collect::<Vec<_>>().join(",")
+    }
 }
 
 /// An HCA that is not in a pool.
@@ -47,134 +103,90 @@ pub struct LeftOut {
     pub reason: Reason,
 }
 
-/// Why an HCA is not in a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// A selector holds none of the HCA's values.
-    Selector {
-        /// Key of the selector, as in config.json.
-        key: &'static str,
-        /// What the selector lists.
-        wanted: Vec<String>,
-        /// What the HCA has.
-        seen: Vec<String>,
-    },
-    /// RDMA devices belong to one network namespace each: a Pod could not use it by its device nodes.
-    ExclusiveNetns,
-    /// Its PCI function has no driver: it is going away.
-    NoDriver,
-    /// No port speaks InfiniBand or RoCE; what they speak instead.
-    Transport(Transport),
-    /// Every port has a GID table of length 0: RoCE is off, or the function is a switchdev manager.
-    NoGidTable,
-    /// A software HCA on an interface of this hardware HCA.
-    SoftwareOn(HcaName),
-    /// The node below /dev/infiniband that is not there.
-    NoNode(String),
-    /// The kernel made no verbs device for it.
-    NoVerbs,
+/// What must have been read of a host, beside HCAs, ports, netdevs and char devices, for a configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// GID tables: slots are counted by them.
+    pub gids: bool,
+    /// Roles, and so all that they are told from; the host must have been judged ([`crate::judge`]).
+    pub roles: bool,
 }
 
-/// What a container gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// Device nodes, each once; the same path on the host and in the container, permissions "rwm".
-    pub nodes: Vec<String>,
-    /// Name and value of the variable that tells what was granted: `mlx5_0:1,mlx5_1:1`.
-    pub variable: (String, String),
+/// What a configuration needs to be known of a host.
+pub fn needs(config: &Config) -> Needs {
+    let chosen = || config.resources.iter().flat_map(|r| std::iter::once(&r.selectors).chain(&r.exclude));
+    Needs {
+        gids: config.resources.iter().any(slots::is_auto),
+        roles: chosen().any(|selectors| !selectors.roles.is_empty()),
+    }
 }
 
 /// Works out every pool of a configuration on a host, in the configuration's order.
 pub fn plan(host: &Host, config: &Config) -> Vec<Pool> {
-    config.resources.iter().map(|resource| plan_pool(host, resource)).collect()
+    let mut pools: Vec<Pool> = Vec::new();
+    for resource in &config.resources {
+        pools.push(plan_pool(host, config.dialect, resource, &pools));
+    }
+    pools
 }
 
-impl Pool {
-    /// Whether the kubelet may hand out this device ID.
-    pub fn has_id(&self, id: &str) -> bool {
-        // Parsing alone would also take "+1" and "01".
-        id.parse::<u32>().is_ok_and(|n| n < self.slots && n.to_string() == id)
-    }
-
-    /// What a container of the pool gets, whichever ID it was given.
-    pub fn grant(&self) -> Grant {
-        let mut seen = BTreeSet::new();
-        let all = self.members.iter().flat_map(|m| &m.nodes).chain(&self.rdma_cm);
-        let nodes = all.filter(|node| seen.insert(*node)).cloned().collect();
-        Grant { nodes, variable: (self.resource.grant_variable(), self.ports_text()) }
-    }
-
-    /// The HCAs and ports: `mlx5_0:1,mlx5_1:1`.
-    pub fn ports_text(&self) -> String {
-        let pair =
-            |m: &PoolMember| m.ports.iter().map(|port| format!("{}:{port}", m.hca)).collect::<Vec<_>>();
-        self.members.iter().flat_map(pair).collect::<Vec<_>>().join(",")
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Selector { key, wanted, seen } if seen.is_empty() => {
-                write!(f, "{key} wants {}, it has none", wanted.join(" or "))
-            }
-            Reason::Selector { key, wanted, seen } => {
-                write!(f, "{key} wants {}, it has {}", wanted.join(" or "), seen.join(", "))
-            }
-            Reason::ExclusiveNetns => f.write_str("RDMA namespaces are exclusive, so Pods cannot share it"),
-            Reason::NoDriver => f.write_str("no driver is bound to its PCI function"),
-            Reason::Transport(transport) => write!(f, "it speaks {transport:?}, not InfiniBand or RoCE"),
-            Reason::NoGidTable => {
-                f.write_str("its GID table has length 0: RoCE is off, or it only manages a switch")
-            }
-            Reason::SoftwareOn(hca) => write!(f, "it is a software HCA on an interface of {hca}"),
-            Reason::NoNode(path) => write!(f, "{path} is not there"),
-            Reason::NoVerbs => f.write_str("the kernel made no verbs device for it (module ib_uverbs)"),
-        }
-    }
-}
-
-fn plan_pool(host: &Host, resource: &Resource) -> Pool {
+fn plan_pool(host: &Host, dialect: Dialect, resource: &Resource, earlier: &[Pool]) -> Pool {
+    let exclusive_netns = host.netns_mode == Some(NetnsMode::Exclusive);
     let (mut members, mut left_out) = (Vec::new(), Vec::new());
     for hca in &host.hcas {
-        match check_selectors(host, resource, hca).or_else(|| check_fitness(host, hca)) {
-            Some(reason) => left_out.push(LeftOut { hca: hca.name.clone(), reason }),
-            None => members.push(PoolMember {
-                hca: hca.name.clone(),
-                ports: meant_ports(host, resource, hca),
-                nodes: nodes(hca),
-            }),
+        let decided = select::meant_ports(host, dialect, resource, hca).and_then(|ports| {
+            let unfit = check_fitness(host, hca)
+                .or_else(|| check_nodes(host, dialect, resource.char_devices, hca, &ports))
+                .or_else(|| check_offered(earlier.iter().filter(|_| exclusive_netns), hca));
+            unfit.map_or(Ok(ports), Err)
+        });
+        match decided {
+            Err(reason) => left_out.push(LeftOut { hca: hca.name.clone(), reason }),
+            Ok(ports) => members.push(member(host, resource, hca, ports)),
         }
     }
+    let (slots, why_no_slots) = match slots::count(host, resource, &members, exclusive_netns) {
+        Ok(slots) => (slots, None),
+        Err(why) => (0, Some(why)),
+    };
     Pool {
         resource: resource.name.clone(),
-        slots: if members.is_empty() { 0 } else { slots(resource) },
+        sharing: resource.sharing,
+        near_misses: near_miss::of_pool(host, dialect, &resource.selectors),
         members,
         left_out,
-        rdma_cm: host.rdma_cm.as_ref().filter(|d| is_there(d)).map(CharDevice::path),
+        slots,
+        why_no_slots,
+        exclusive_netns,
+        rdma_cm: host.rdma_cm.as_ref().filter(|d| d.is_there()).map(CharDevice::path),
+        permissions: if dialect == Dialect::ConfigJson { "rwm" } else { "rw" },
+        traffic_class: resource.traffic_class,
+        service_level: resource.service_level,
+        health: resource.health,
     }
 }
 
-fn check_selectors(host: &Host, resource: &Resource, hca: &Hca) -> Option<Reason> {
-    let id = |text: fn(u16, u16) -> u16| hca.pci_id.map(|p| format!("{:04x}", text(p.vendor, p.device)));
-    let s = &resource.selectors;
-    let values: [(&'static str, &Vec<String>, Vec<String>); 5] = [
-        ("vendors", &s.vendors, id(|vendor, _| vendor).into_iter().collect()),
-        ("deviceIDs", &s.device_ids, id(|_, device| device).into_iter().collect()),
-        ("drivers", &s.drivers, hca.driver.iter().cloned().collect()),
-        ("ifNames", &s.if_names, netdevs::of_hca(host, hca).into_iter().map(str::to_owned).collect()),
-        ("linkTypes", &s.link_types, link_types(host, hca)),
-    ];
-    let mut failed = values
-        .into_iter()
-        .filter(|(_, wanted, seen)| !wanted.is_empty() && !wanted.iter().any(|w| seen.contains(w)));
-    failed.next().map(|(key, wanted, seen)| Reason::Selector { key, wanted: wanted.clone(), seen })
+fn member(host: &Host, resource: &Resource, hca: &Hca, ports: Vec<PortNum>) -> PoolMember {
+    let halves = identity::other_halves(host, hca);
+    let asked = resource.char_devices;
+    PoolMember {
+        hca: hca.name.clone(),
+        id: identity::id(host, hca),
+        nodes: std::iter::once(hca).chain(halves.iter().copied()).flat_map(|h| nodes(asked, h)).collect(),
+        companions: halves.iter().map(|half| half.name.clone()).collect(),
+        found_by: netdevs::ways(host, hca, |name| select::names_interface(resource, name)),
+        ports,
+        pci_address: hca.pci_address,
+        numa_node: hca.numa_node,
+        pci_root: hca.pci_root.clone(),
+        pci_path: hca.pci_path.clone(),
+    }
 }
 
+/// Whether Pods could use the HCA at all.
 fn check_fitness(host: &Host, hca: &Hca) -> Option<Reason> {
-    if host.netns_mode == Some(NetnsMode::Exclusive) {
-        return Some(Reason::ExclusiveNetns);
+    if let Some(whole) = identity::whole(host, hca) {
+        return Some(Reason::HalfOf(whole.name.clone()));
     }
     if hca.pci_address.is_some() && hca.driver.is_none() {
         return Some(Reason::NoDriver);
@@ -186,66 +198,61 @@ fn check_fitness(host: &Host, hca: &Hca) -> Option<Reason> {
     if !hca.ports.is_empty() && hca.ports.iter().all(|p| p.gid_table_len == Some(0)) {
         return Some(Reason::NoGidTable);
     }
-    if let Some(hardware) = hardware_below(host, hca) {
-        return Some(Reason::SoftwareOn(hardware.name.clone()));
-    }
-    match &hca.uverbs {
-        None => Some(Reason::NoVerbs),
-        Some(uverbs) if !is_there(uverbs) => Some(Reason::NoNode(uverbs.path())),
-        Some(_) => None,
-    }
+    netdevs::hardware_below(host, hca).map(|hardware| Reason::SoftwareOn(hardware.name.clone()))
 }
 
-/// Of tokens alone for now.
-fn slots(resource: &Resource) -> u32 {
-    match resource.sharing {
-        Sharing::Tokens(Slots::Fixed(slots)) => slots,
-        Sharing::Tokens(Slots::Auto { .. }) | Sharing::Hca { .. } => 0,
+/// Whether the nodes that are asked for are there. That plugin's Pods have umad and issm where those are.
+fn check_nodes(
+    host: &Host,
+    dialect: Dialect,
+    asked: CharDevices,
+    hca: &Hca,
+    ports: &[PortNum],
+) -> Option<Reason> {
+    let Some(uverbs) = &hca.uverbs else { return Some(Reason::NoVerbs) };
+    if !uverbs.is_there() {
+        return Some(Reason::NoNode(uverbs.path()));
     }
-}
-
-/// The hardware HCA on whose port's interface a software HCA was made: the interface was asked for to get that one.
-fn hardware_below<'h>(host: &'h Host, hca: &Hca) -> Option<&'h Hca> {
-    let netdevs = |h: &Hca| h.ports.iter().filter_map(|p| p.netdev.clone()).collect::<BTreeSet<_>>();
-    let own = netdevs(hca);
-    let hardware = |h: &&Hca| !h.software && !netdevs(h).is_disjoint(&own);
-    if hca.software { host.hcas.iter().find(hardware) } else { None }
-}
-
-/// The link types of the HCA's interfaces, and `infiniband` also where there is no IPoIB interface. An Ethernet port
-/// without interface has none: its interface is in use in another network namespace.
-fn link_types(host: &Host, hca: &Hca) -> Vec<String> {
-    let named = |link_type: u16| match link_type {
-        1 => Some("ether"),
-        32 => Some("infiniband"),
-        _ => None,
+    if dialect == Dialect::ConfigJson {
+        return None;
+    }
+    let halves = identity::other_halves(host, hca);
+    let port_of = |h: &'_ Hca, number: PortNum| h.port(number).cloned();
+    let lacking = |kind: &'static str, of: fn(&Port) -> Option<&CharDevice>| {
+        ports.iter().find_map(|number| {
+            let all: Vec<_> = std::iter::once(hca)
+                .chain(halves.iter().copied())
+                .filter_map(|h| port_of(h, *number))
+                .collect();
+            let devices: Vec<_> = all.iter().filter_map(of).collect();
+            match devices.first() {
+                _ if devices.iter().any(|device| device.is_there()) => None,
+                Some(device) => Some(Reason::NoNode(device.path())),
+                None => Some(Reason::NoCharDevice { kind, port: *number }),
+            }
+        })
     };
-    let netdevs = netdevs::own(hca).into_iter().filter_map(|name| host.netdev(name));
-    let mut types: BTreeSet<_> = netdevs.filter_map(|n| named(n.link_type)).collect();
-    if hca.ports.iter().any(|p| p.link_layer == LinkLayer::InfiniBand) {
-        types.insert("infiniband");
-    }
-    types.into_iter().map(str::to_owned).collect()
+    let umad = asked.umad.then(|| lacking("umad", |port| port.umad.as_ref())).flatten();
+    // Only where there can be a subnet manager: an Ethernet port has no issm.
+    let infiniband =
+        |n: &PortNum| hca.port(*n).is_some_and(|p| p.link_layer == crate::host::LinkLayer::InfiniBand);
+    let issm = (asked.issm && ports.iter().all(infiniband))
+        .then(|| lacking("issm", |port| port.issm.as_ref()))
+        .flatten();
+    umad.or(issm)
 }
 
-fn meant_ports(host: &Host, resource: &Resource, hca: &Hca) -> Vec<PortNum> {
-    let named = |port: &&Port| {
-        let names = netdevs::of_port(host, hca, port);
-        resource.selectors.if_names.iter().any(|name| names.contains(name.as_str()))
-    };
-    let meant: Vec<_> = hca.ports.iter().filter(named).map(|p| p.port).collect();
-    if meant.is_empty() { hca.ports.iter().map(|p| p.port).collect() } else { meant }
+/// In exclusive mode an HCA goes to one namespace, so only the first pool may offer it.
+fn check_offered<'p>(mut earlier: impl Iterator<Item = &'p Pool>, hca: &Hca) -> Option<Reason> {
+    let offers = |pool: &&Pool| pool.members.iter().any(|member| member.hca == hca.name);
+    earlier.find(offers).map(|pool| Reason::OfferedBy(pool.resource.clone()))
 }
 
 /// In the order of the k8s-rdma-shared-dev-plugin: issm, umad, uverbs.
-fn nodes(hca: &Hca) -> Vec<String> {
-    let issm = hca.ports.iter().filter_map(|p| p.issm.as_ref());
-    let umad = hca.ports.iter().filter_map(|p| p.umad.as_ref());
-    issm.chain(umad).chain(&hca.uverbs).filter(|d| is_there(d)).map(CharDevice::path).collect()
-}
-
-fn is_there(device: &CharDevice) -> bool {
-    device.accessible == Accessible::Yes
+fn nodes(asked: CharDevices, hca: &Hca) -> Vec<String> {
+    let issm = hca.ports.iter().filter(|_| asked.issm).filter_map(|p| p.issm.as_ref());
+    let umad = hca.ports.iter().filter(|_| asked.umad).filter_map(|p| p.umad.as_ref());
+    issm.chain(umad).chain(&hca.uverbs).filter(|d| d.is_there()).map(CharDevice::path).collect()
 }
 
 #[cfg(test)]

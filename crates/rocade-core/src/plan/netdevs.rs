@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::host::{Hca, Host, Netdev, Port};
+use crate::host::{Hca, Host, LinkLayer, Netdev, Port, Relation};
 
 /// Every name that means this HCA.
 pub(super) fn of_hca<'h>(host: &'h Host, hca: &'h Hca) -> BTreeSet<&'h str> {
@@ -55,4 +55,49 @@ fn is_of_another(host: &Host, hca: &Hca, netdev: &str) -> bool {
 
 fn is_kind(netdev: &Netdev, kinds: &[&str]) -> bool {
     netdev.kind.as_deref().is_some_and(|kind| kinds.contains(&kind))
+}
+
+/// How wanted interfaces lead to the HCA where they are not its ports' own: `bond0 = mlx5_bond_0 (LAG)`.
+pub(super) fn ways(host: &Host, hca: &Hca, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let wanted = of_hca(host, hca).into_iter().filter(|name| is_wanted(name));
+    wanted.filter_map(|name| Some(format!("{name} = {} ({})", hca.name, way(host, hca, name)?))).collect()
+}
+
+fn way(host: &Host, hca: &Hca, name: &str) -> Option<String> {
+    let netdev = host.netdev(name)?;
+    let is_lag = hca.companions.iter().any(|companion| companion.relation == Relation::LagMember);
+    let through_bond = |bond: &str| match is_lag {
+        true => "LAG".to_owned(),
+        false => format!("member of {bond}"),
+    };
+    match netdev.kind.as_deref() {
+        Some("bond") => Some(if is_lag { "LAG".to_owned() } else { "a bond over several HCAs".to_owned() }),
+        Some(kind) => netdev.parent.as_ref().map(|parent| format!("{kind} on {parent}")),
+        None if own(hca).contains(name) => None,
+        None => netdev.master.as_deref().map(through_bond),
+    }
+}
+
+/// The hardware HCA on whose port's interface a software HCA was made: the interface was asked for to get that one.
+pub(super) fn hardware_below<'h>(host: &'h Host, hca: &Hca) -> Option<&'h Hca> {
+    let netdevs = |h: &Hca| h.ports.iter().filter_map(|p| p.netdev.clone()).collect::<BTreeSet<_>>();
+    let own = netdevs(hca);
+    let hardware = |h: &&Hca| !h.software && !netdevs(h).is_disjoint(&own);
+    if hca.software { host.hcas.iter().find(hardware) } else { None }
+}
+
+/// The link types of the HCA's interfaces, and `infiniband` also where there is no IPoIB interface. An Ethernet port
+/// without interface has none: its interface is in use in another network namespace.
+pub(super) fn link_types(host: &Host, hca: &Hca) -> Vec<String> {
+    let named = |link_type: u16| match link_type {
+        1 => Some("ether"),
+        32 => Some("infiniband"),
+        _ => None,
+    };
+    let netdevs = own(hca).into_iter().filter_map(|name| host.netdev(name));
+    let mut types: BTreeSet<_> = netdevs.filter_map(|n| named(n.link_type)).collect();
+    if hca.ports.iter().any(|p| p.link_layer == LinkLayer::InfiniBand) {
+        types.insert("infiniband");
+    }
+    types.into_iter().map(str::to_owned).collect()
 }

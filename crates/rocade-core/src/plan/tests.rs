@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Selectors;
-use crate::host::{Netdev, Parent, Usable};
+use crate::host::{Accessible, LinkLayer, Netdev, Parent, Usable};
 use crate::names::{Guid, PciId};
 
 fn char_device(node: String) -> CharDevice {
@@ -92,10 +92,10 @@ fn why_out<'p>(pool: &'p Pool, hca: &str) -> &'p Reason {
 #[test]
 fn a_pool_grants_every_node_of_its_hcas_once_and_rdma_cm() {
     let host = host(vec![hca(0, "eth1"), hca(1, "eth2")], vec![netdev("eth1"), netdev("eth2")]);
-    let grant = pool(&host, by_name(&["eth1", "eth2"])).grant();
+    let grant = pool(&host, by_name(&["eth1", "eth2"])).grant(&["0"]).unwrap();
     let names: Vec<_> = grant.nodes.iter().map(|n| n.strip_prefix("/dev/infiniband/").unwrap()).collect();
     assert_eq!(names, ["issm0", "umad0", "uverbs0", "issm1", "umad1", "uverbs1", "rdma_cm"]);
-    assert_eq!(grant.variable, ("ROCADE_GRANT_RDMA_HCA_A".into(), "mlx5_0:1,mlx5_1:1".into()));
+    assert_eq!(grant.variables, [("ROCADE_GRANT_RDMA_HCA_A".into(), "mlx5_0:1,mlx5_1:1".into())]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_missing_node_costs_only_those_who_need_it() {
     let mut host = host(vec![no_umad, no_uverbs], vec![netdev("eth1")]);
     host.rdma_cm = Some(gone("rdma_cm"));
     let pool = pool(&host, by_name(&["eth1"]));
-    assert_eq!(pool.grant().nodes, ["/dev/infiniband/issm0", "/dev/infiniband/uverbs0"]);
+    assert_eq!(pool.grant(&["7"]).unwrap().nodes, ["/dev/infiniband/issm0", "/dev/infiniband/uverbs0"]);
     assert_eq!(*why_out(&pool, "mlx5_1"), Reason::NoNode("/dev/infiniband/uverbs1".into()));
 }
 
@@ -197,16 +197,13 @@ fn what_cannot_do_rdma_for_a_pod_is_left_out_with_the_reason() {
     switch.ports[0].gid_table_len = Some(0);
     let mut leaving = hca(2, "eth1");
     leaving.driver = None;
-    let mut host = host(vec![iwarp, switch, leaving, rxe(3, "eth2"), hca(4, "eth2")], vec![netdev("eth1")]);
-    let pool_of = |host: &Host| pool(host, by_name(&["eth1", "eth2"]));
-    let found = pool_of(&host);
+    let host = host(vec![iwarp, switch, leaving, rxe(3, "eth2"), hca(4, "eth2")], vec![netdev("eth1")]);
+    let found = pool(&host, by_name(&["eth1", "eth2"]));
     assert_eq!(members(&found), ["mlx5_4"]);
     assert_eq!(*why_out(&found, "mlx5_0"), Reason::Transport(Transport::Iwarp));
     assert_eq!(*why_out(&found, "mlx5_1"), Reason::NoGidTable);
     assert_eq!(*why_out(&found, "mlx5_2"), Reason::NoDriver);
     assert_eq!(*why_out(&found, "rxe3"), Reason::SoftwareOn("mlx5_4".parse().unwrap()));
-    host.netns_mode = Some(NetnsMode::Exclusive);
-    assert_eq!(*why_out(&pool_of(&host), "mlx5_4"), Reason::ExclusiveNetns);
 }
 
 #[test]
@@ -228,7 +225,7 @@ proptest! {
         let mut all: Vec<_> = pool.members.iter().map(|m| &m.hca).chain(pool.left_out.iter().map(|o| &o.hca)).collect();
         all.sort();
         prop_assert_eq!(all, host.hcas.iter().map(|h| &h.name).collect::<Vec<_>>());
-        let mut nodes = pool.grant().nodes;
+        let mut nodes = pool.grant(if pool.slots == 0 { &[] } else { &["0"] }).unwrap().nodes;
         let count = nodes.len();
         nodes.sort();
         nodes.dedup();
