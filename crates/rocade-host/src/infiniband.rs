@@ -2,12 +2,12 @@
 //! ports in `port`, GID tables in `gids`; the netdev of a port is found in `port_netdev`.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rocade_core::host::Unknown;
-use rocade_core::{Hca, HcaName, Netdev};
+use rocade_core::{Hca, HcaName, Host, Netdev};
 
 use crate::attributes::read_text;
 use crate::devices::CharDevices;
@@ -51,6 +51,18 @@ pub(crate) fn read_hcas(around: &Surroundings<'_>, unknown: &mut Unknown) -> Vec
     }
     hcas.sort_by(|a, b| compare_natural(a.name.as_str(), b.name.as_str()));
     hcas
+}
+
+/// Reads the states of these HCAs' ports again, and nothing else: what changes without an event, and at once where one
+/// came. True when one is another.
+pub fn read_port_states(root: &Root, host: &mut Host, hcas: &BTreeSet<HcaName>) -> bool {
+    let mut changed = false;
+    for hca in host.hcas.iter_mut().filter(|hca| hcas.contains(&hca.name)) {
+        for port in &mut hca.ports {
+            changed |= port::read_state(root, &hca.name, port);
+        }
+    }
+    changed
 }
 
 fn read_hca(around: &Surroundings<'_>, name: &OsStr) -> Result<Hca, String> {
@@ -106,5 +118,32 @@ mod tests {
         let mut names = ["mlx5_10", "mlx5_bond_0", "mlx5_2", "rxe0", "mlx4_0"];
         names.sort_by(|a, b| compare_natural(a, b));
         assert_eq!(names, ["mlx4_0", "mlx5_2", "mlx5_10", "mlx5_bond_0", "rxe0"]);
+    }
+
+    #[test]
+    fn a_port_that_changed_is_read_again_with_its_physical_state_and_the_others_are_not_touched() {
+        let temp = tempfile::tempdir().unwrap();
+        let write = |hca: &str, file: &str, text: &str| {
+            let dir = temp.path().join("sys/class/infiniband").join(hca).join("ports/1");
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join(file), text).unwrap();
+        };
+        for hca in ["mlx5_0", "mlx5_1"] {
+            write(hca, "state", "4: ACTIVE\n");
+            write(hca, "phys_state", "5: LinkUp\n");
+        }
+        let root = Root::live(temp.path()).unwrap();
+        let mut host = crate::read_parts(&root, Scope::GRANTS);
+        let asked = BTreeSet::from(["mlx5_0".parse().unwrap()]);
+        assert!(!read_port_states(&root, &mut host, &asked));
+        for hca in ["mlx5_0", "mlx5_1"] {
+            write(hca, "state", "1: DOWN\n");
+            write(hca, "phys_state", "3: Disabled\n");
+        }
+        assert!(read_port_states(&root, &mut host, &asked));
+        let port =
+            |n: usize| (host.hcas[n].ports[0].state.as_deref(), host.hcas[n].ports[0].phys_state.as_deref());
+        assert_eq!(port(0), (Some("DOWN"), Some("Disabled")));
+        assert_eq!(port(1), (Some("ACTIVE"), Some("LinkUp")));
     }
 }

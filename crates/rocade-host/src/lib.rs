@@ -10,6 +10,7 @@ mod errno;
 mod error;
 #[allow(unsafe_code, reason = "an ioctl takes memory that the kernel writes to")]
 mod ethtool;
+pub mod events;
 mod gids;
 mod infiniband;
 mod kernel;
@@ -27,6 +28,7 @@ mod surroundings;
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
 pub use errno::Errno;
 pub use error::Error;
+pub use infiniband::read_port_states;
 pub use netlink::{
     Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
     RouteRecord, RuleRecord, decode_netlink,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rocade_core::host::Hca;
 use rocade_core::names::Pkey;
-use rocade_core::{LinkLayer, Port, PortNum, Transport};
+use rocade_core::{HcaName, LinkLayer, Port, PortNum, Transport};
 
 use super::Surroundings;
 use crate::attributes::{Attributes, parse_number, read_text};
@@ -64,6 +64,19 @@ pub(super) fn read_port(around: &Surroundings<'_>, hca: &Hca, dir: &Path, number
     tell_mtu(hca, &mut port, &mut files);
     port.unknown = files.unknown;
     port
+}
+
+/// Reads the port's state again; true when it is another one.
+pub(super) fn read_state(root: &Root, hca: &HcaName, port: &mut Port) -> bool {
+    let dir = Path::new(super::CLASS).join(hca.as_str()).join("ports").join(port.port.to_string());
+    let word = |file| read_text(root, &dir.join(file)).ok().and_then(|text| parse_word(&text));
+    let state = word("state");
+    if state == port.state {
+        return false;
+    }
+    port.state = state;
+    port.phys_state = word("phys_state");
+    true
 }
 
 fn read_more(files: &mut Attributes<'_>, port: &mut Port) {
