@@ -94,6 +94,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         address::RULES,
         pcie::RULES,
         counters::RULES,
+        counters::OF_INTERFACES,
         pod::RULES,
     ];
     families.into_iter().flatten()

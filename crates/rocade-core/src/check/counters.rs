@@ -1,10 +1,17 @@
-//! Rules about counters: RDC5xx. With an earlier reading they judge growth, otherwise totals, and those against the
+//! Rules about counters: RDC5xx; those about the statistics of interfaces are in `statistics`. With an earlier reading they judge growth, otherwise totals, and those against the
 //! other rails: a total says nothing about when.
 
-use super::rails::At;
 use super::{Against, Case, Rule, Sheet, port_name, qos};
 use crate::finding::Severity;
-use crate::host::{Counter, Hca, Port, Transport};
+use crate::host::{Counter, Transport};
+
+mod kinds;
+mod places;
+mod statistics;
+
+use kinds::{BROKEN, DAMAGE, DAMAGED_FRAMES, DROPS, FLAPS, Kind, LINK_LOSSES, LOSS, SLOW_RECEIVER, WAITED};
+use places::{Place, Reading, file_name, interfaces, places};
+pub(super) use statistics::RULES as OF_INTERFACES;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -14,7 +21,10 @@ pub(super) const RULES: &[Rule] = &[
         why: "Each loss of the link breaks the connections over it or makes them wait. A link that flaps looks healthy \
               between two flaps.",
         cure: "look at cable, transceiver and switch port; find the times in `dmesg`",
-        judge: |case, sheet| judge_kind(case, sheet, &FLAPS),
+        judge: |case, sheet| {
+            judge_kind(case, sheet, &FLAPS);
+            judge_places(case, sheet, interfaces(case), &LINK_LOSSES);
+        },
     },
     Rule {
         code: "RDC502",
@@ -22,7 +32,10 @@ pub(super) const RULES: &[Rule] = &[
         title: "Packets arrive damaged",
         why: "Bit errors on the way: a bad cable, a dirty or loose connector, a failing transceiver.",
         cure: "reseat, clean or change cable and transceiver; with FEC look at the effective bit error rate (`mlxlink -c`)",
-        judge: |case, sheet| judge_kind(case, sheet, &DAMAGE),
+        judge: |case, sheet| {
+            judge_kind(case, sheet, &DAMAGE);
+            judge_places(case, sheet, interfaces(case), &DAMAGED_FRAMES);
+        },
     },
     Rule {
         code: "RDC503",
@@ -104,118 +117,21 @@ pub(super) const RULES: &[Rule] = &[
         title: "A link was paused",
         why: "Pause frames stop the whole link: sent ones say that this host took packets too slowly, received ones that the \
               switch or the other end did. Only growth says anything, so it needs two readings. Pauses of one priority \
-              (PFC) are counted by the driver alone: `ethtool -S`.",
+              (PFC) have a finding of their own.",
         cure: "see PCIe width and MaxReadReq of this host where it sends them, the other ends where it receives them; use \
                PFC on one priority instead of pauses of the link",
         judge: pauses,
     },
 ];
 
-/// Counters that say the same.
-struct Kind {
-    names: &'static [&'static str],
-    /// Totals below this say nothing by themselves; u64::MAX where only growth says anything.
-    total: u64,
-}
-
-const FLAPS: Kind = Kind { names: &["link_downed", "link_error_recovery"], total: 2 };
-const DAMAGE: Kind = Kind {
-    names: &[
-        "symbol_error",
-        "port_rcv_errors",
-        "local_link_integrity_errors",
-        "excessive_buffer_overrun_errors",
-        "port_rcv_remote_physical_errors",
-        "rx_icrc_encapsulated",
-        "rx_roce_errors",
-        "ip4InTruncatedPkts",
-    ],
-    total: 100,
-};
-const DROPS: Kind = Kind {
-    names: &[
-        "port_xmit_discards",
-        "rx_roce_discards",
-        "tx_roce_discards",
-        "rx_drops",
-        "ip4InDiscards",
-        "ip6InDiscards",
-        "oos_drop_count",
-        "res_oob_drop_count",
-    ],
-    total: 100,
-};
-const LOSS: Kind = Kind {
-    names: &[
-        "out_of_sequence",
-        "packet_seq_err",
-        "local_ack_timeout_err",
-        "implied_nak_seq_err",
-        "roce_adp_retrans",
-        "roce_adp_retrans_to",
-        "seq_err_naks_rcvd",
-        "to_retransmits",
-        "tcpRetransSegs",
-        "retrans_bytes",
-        "retrans_timeout_events",
-        "rq_num_oos",
-        "sq_num_oos",
-        "sq_num_to",
-    ],
-    total: 100,
-};
-const BROKEN: Kind = Kind {
-    names: &[
-        "req_transport_retries_exceeded",
-        "req_rnr_retries_exceeded",
-        "req_remote_access_errors",
-        "resp_remote_access_errors",
-        "max_retry_exceeded",
-        "retry_exceeded_err",
-        "retry_rnr_exceeded_err",
-        "unresponsive_remote_events",
-        "sq_num_tree",
-        "sq_num_rree",
-    ],
-    total: 1,
-};
-const SLOW_RECEIVER: Kind =
-    Kind { names: &["rnr_nak_retry_err", "out_of_buffer", "rnr_naks_rcvd"], total: 10_000 };
-const WAITED: Kind = Kind { names: &["port_xmit_wait"], total: u64::MAX };
-
-/// A port, or a device whose driver keeps counters for all its ports together.
-struct Place<'a> {
-    name: String,
-    counters: Vec<&'a Counter>,
-    /// The same at the earlier reading.
-    before: &'a [Counter],
-    /// Whether totals say something: a port that is not ACTIVE has a finding of its own, which tells how often it went
-    /// down.
-    up: bool,
-    /// The port; None for a device.
-    at: Option<At<'a>>,
-}
-
-/// A counter of a place, and the same at the earlier reading.
-struct Reading<'a> {
-    name: &'a str,
-    now: u64,
-    before: Option<u64>,
-    saturated: bool,
-}
-
-impl Reading<'_> {
-    /// What it grew; all of it after a reset.
-    fn growth(&self) -> Option<u64> {
-        self.before.map(|before| self.now.checked_sub(before).unwrap_or(self.now))
-    }
-}
-
 fn judge_kind(case: &Case<'_>, sheet: &mut Sheet<'_>, kind: &Kind) {
-    for place in places(case) {
-        let readings = readings(&place);
+    judge_places(case, sheet, places(case), kind);
+}
+
+fn judge_places(case: &Case<'_>, sheet: &mut Sheet<'_>, places: Vec<Place<'_>>, kind: &Kind) {
+    for place in places {
         let of_kind: Vec<&Reading<'_>> =
-            readings.iter().filter(|r| kind.names.contains(&r.name) && !r.saturated).collect();
+            place.readings.iter().filter(|r| kind.has(r.name) && !r.saturated).collect();
         if case.earlier().is_some() {
             let grown: Vec<String> = of_kind
                 .iter()
@@ -240,28 +156,20 @@ fn judge_totals(
 ) {
     let totals: Vec<String> =
         readings.iter().filter(|r| r.now > 0).map(|r| format!("{} {}", r.name, r.now)).collect();
-    let others = place.at.and_then(|(hca, port)| others(case, hca, port, kind));
+    let others = place.others(case, kind);
     let largest = readings.iter().map(|r| r.now).max().unwrap_or(0);
     let most = others.map_or_else(String::new, |most| format!("; at most {most} on the other rails"));
     let finding = sheet.find(&place.name, format!("{}{most}", totals.join(", ")), "no growth: see --watch");
     // All rails alike: what a long uptime gathers.
-    if others.is_some_and(|most| most >= largest / 2) {
+    if others.is_some_and(|most| most.saturating_mul(2) >= largest) {
         finding.severity = Severity::Note;
     }
 }
 
-/// The largest of the same counters on the rails of the same kind; None without others.
-fn others(case: &Case<'_>, hca: &Hca, port: &Port, kind: &Kind) -> Option<u64> {
-    let is_own = |h: &Hca, p: &Port| h.name == hca.name && p.port == port.port;
-    let ports = case.alike.iter().find(|ports| ports.iter().any(|(h, p)| is_own(h, p)))?;
-    let others = ports.iter().filter(|(h, p)| !is_own(h, p));
-    others.map(|(_, p)| kind.names.iter().filter_map(|name| p.counter(name)?.value).max().unwrap_or(0)).max()
-}
-
 fn congestion(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     for place in places(case) {
-        let readings = readings(&place);
-        let of = |name: &str| readings.iter().find(|r| r.name == name).map(|r| r.growth().unwrap_or(r.now));
+        let of =
+            |name: &str| place.readings.iter().find(|r| r.name == name).map(|r| r.growth().unwrap_or(r.now));
         if let (Some(marked @ 1..), Some(0)) = (of("np_ecn_marked_roce_packets"), of("np_cnp_sent")) {
             let seen =
                 format!("np_ecn_marked_roce_packets {marked}, np_cnp_sent 0: the notification point is off");
@@ -313,9 +221,9 @@ fn no_value(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn reset(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    for place in places(case) {
-        let readings = readings(&place);
-        let fallen: Vec<String> = readings
+    for place in places(case).into_iter().chain(interfaces(case)) {
+        let fallen: Vec<String> = place
+            .readings
             .iter()
             .filter_map(|r| Some((r, r.before.filter(|before| *before > r.now)?)))
             .map(|(r, before)| format!("{} from {before} to {}", r.name, r.now))
@@ -351,43 +259,6 @@ fn pauses(case: &Case<'_>, sheet: &mut Sheet<'_>) {
             );
         }
     }
-}
-
-/// All ports, and the devices with counters of their own that no port has.
-fn places<'a>(case: &Case<'a>) -> Vec<Place<'a>> {
-    let earlier = |hca: &Hca| case.earlier().and_then(|host| host.hca(hca.name.as_str()));
-    let ports = case.ports().map(|(hca, port)| Place {
-        name: port_name(hca, port),
-        counters: port.counters.iter().collect(),
-        before: earlier(hca).and_then(|hca| hca.port(port.port)).map_or(&[], |port| &port.counters),
-        up: port.state.as_deref() == Some("ACTIVE"),
-        at: Some((hca, port)),
-    });
-    let own = case.host.hcas.iter().filter(|hca| case.is_own(hca) && !hca.counters.is_empty());
-    let devices = own.map(|hca| {
-        let on_port =
-            |counter: &&Counter| hca.ports.iter().any(|port| port.counter(file_name(counter)).is_some());
-        Place {
-            name: hca.name.to_string(),
-            counters: hca.counters.iter().filter(|counter| !on_port(counter)).collect(),
-            before: earlier(hca).map_or(&[], |hca| &hca.counters),
-            up: true,
-            at: None,
-        }
-    });
-    ports.chain(devices).collect()
-}
-
-fn readings<'a>(place: &Place<'a>) -> Vec<Reading<'a>> {
-    let all = place.counters.iter().filter_map(|counter| {
-        let before = place.before.iter().find(|c| c.file == counter.file).and_then(|c| c.value);
-        Some(Reading { name: file_name(counter), now: counter.value?, before, saturated: counter.saturated })
-    });
-    all.filter(|reading| reading.name != "lifespan").collect()
-}
-
-fn file_name(counter: &Counter) -> &str {
-    counter.file.rsplit('/').next().unwrap_or(&counter.file)
 }
 
 fn since(against: &Against<'_>) -> &'static str {

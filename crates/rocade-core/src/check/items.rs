@@ -36,10 +36,9 @@ pub const ITEMS: &[Item] = &[
     },
     Item {
         name: "PFC",
-        read_from: "DCB netlink (RTM_GETDCB)",
-        codes: &["RDC310", "RDC316", "RDC350"],
-        unread: "The switch's half cannot be read from a host. Pauses of one priority are counted by the \
-                 driver alone (`ethtool -S`), which is not read.",
+        read_from: "DCB netlink (RTM_GETDCB); pauses and discards of each priority as the driver counts them (`ethtool -S`)",
+        codes: &["RDC310", "RDC316", "RDC350", "RDC513", "RDC514"],
+        unread: "The switch's half cannot be read from a host. How long pauses lasted is told by mlx4, mlx5 and bnxt alone.",
     },
     Item {
         name: "trust mode",
@@ -70,7 +69,7 @@ pub const ITEMS: &[Item] = &[
     Item {
         name: "PCIe link",
         read_from: "current_link_speed and _width, max_link_speed and _width of the function and of the bridge above it",
-        codes: &["RDC401"],
+        codes: &["RDC401", "RDC516", "RDC517"],
         unread: "A VF's link is its PF's; kernels before 4.13 do not tell it outside config space.",
     },
     Item {
@@ -150,13 +149,15 @@ pub const ITEMS: &[Item] = &[
     },
     Item {
         name: "counters",
-        read_from: "ports/P/counters and hw_counters, D/hw_counters",
+        read_from: "ports/P/counters and hw_counters, D/hw_counters; the drivers' own statistics of the interfaces of rails \
+                    (`ethtool -S`)",
         codes: &[
             "RDC501", "RDC502", "RDC503", "RDC504", "RDC505", "RDC506", "RDC507", "RDC508", "RDC509",
-            "RDC510", "RDC511", "RDC512",
+            "RDC510", "RDC511", "RDC512", "RDC513", "RDC514", "RDC515", "RDC516", "RDC517", "RDC518",
+            "RDC519",
         ],
-        unread: "Statistics that the driver names itself (`ethtool -S`: pauses and discards by priority, pause storms) are not \
-                 read: they need an ioctl.",
+        unread: "Every driver names its statistics as it likes: those of mlx5, mlx4, bnxt, ice, i40e, qede, cxgb4, hns3, ionic \
+                 and mana are judged as far as their meaning is known; pause storms and PCIe stalls are counted by mlx5 alone.",
     },
     Item {
         name: "kernel log",

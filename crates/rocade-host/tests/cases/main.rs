@@ -19,6 +19,7 @@ mod names;
 mod nodes;
 mod pods;
 mod settings;
+mod statistics;
 
 /// The text of a recorded host, to be changed.
 struct Recording(String);
