@@ -10,6 +10,7 @@ pub mod diagnose;
 pub mod distance;
 pub mod finding;
 pub mod gid;
+pub mod health;
 pub mod host;
 pub mod labels;
 pub mod names;
