@@ -3,7 +3,7 @@ LAB = cargo run --quiet --package rocade-lab --
 FUZZ_SECONDS ?= 600
 BENCH = cargo test --quiet --package rocade-lab --features bench
 
-.PHONY: build test soak fuzz bench lint quick docs demo lab
+.PHONY: build test test-kubelets soak fuzz bench lint quick docs demo lab
 
 build: ## the product: target/release/rocade
 	cargo build --release --package rocade
@@ -13,8 +13,11 @@ test: lint quick ## all tests; needs root, does its own set-up
 	$(BENCH) --test native
 	$(BENCH) --test cluster
 
+test-kubelets: ## the native node's tests with each release of the kubelet; builds those that lack (minutes each)
+	for release in 1.35 1.36 1.37; do ROCADE_NATIVE_KUBERNETES=$$release $(BENCH) --test native || exit 1; done
+
 soak: fuzz ## the same life cycles, many times over, and the fuzzers for long
-	ROCADE_NATIVE_RESTARTS=200 $(BENCH) --test native
+	ROCADE_NATIVE_RESTARTS=100 ROCADE_NATIVE_KILLS=100 ROCADE_NATIVE_UPDATES=50 ROCADE_NATIVE_MISHAPS=50 $(BENCH) --test native
 
 # Stable Rust can fuzz where it may use what is not stable; without a sanitizer, since there is no unsafe code to watch.
 fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new is kept in fuzz/found

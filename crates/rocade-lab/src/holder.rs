@@ -72,6 +72,11 @@ impl Holder {
         &self.folder
     }
 
+    /// What is at `path` (from the root) inside, whatever is mounted there; for as long as the holder lives.
+    pub fn inside(&self, path: &str) -> PathBuf {
+        Path::new("/proc").join(self.pid.to_string()).join("root").join(path)
+    }
+
     /// `program` inside the namespaces.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");

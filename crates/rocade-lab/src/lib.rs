@@ -9,6 +9,7 @@ pub mod command;
 pub mod debian;
 pub mod demo;
 pub mod disk;
+mod go;
 pub mod holder;
 pub mod host_packages;
 pub mod image;

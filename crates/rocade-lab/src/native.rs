@@ -2,29 +2,35 @@
 //! its own, and the agent on a recorded host whose char devices are made with mknod. Pods are static: a manifest
 //! in a folder. Owns this node from start to end; nothing of it outlives the value, nor the process.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rocade_host::{Root, read_host};
 
 use crate::cache::Cache;
 use crate::command;
 use crate::holder::Holder;
+use crate::kubernetes::Release;
 use crate::steps::tell;
 use crate::{host_packages, preflight};
 
 pub mod cgroups;
 mod parts;
+mod plugins;
 pub mod pod_resources;
+mod process;
 mod render;
 
 use parts::Parts;
 use pod_resources::Devices;
+use process::Process;
 
 /// Of everything here that takes a second or less on an idle machine.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -38,6 +44,8 @@ pub struct Options {
     pub host: PathBuf,
     /// The config.json that it reads.
     pub config: PathBuf,
+    /// The release that its kubelet is of.
+    pub kubernetes: Release,
 }
 
 /// How a process is told to end.
@@ -58,8 +66,11 @@ pub struct NativeNode {
     cgroup: String,
     /// None only while it ends.
     holder: Option<Holder>,
-    kubelet: Option<Child>,
-    kubelets: u32,
+    kubelet: Option<Process>,
+    /// Oldest first.
+    agents: VecDeque<Process>,
+    /// How many programs of the two kinds were started, for names of logs.
+    started: u32,
 }
 
 impl NativeNode {
@@ -71,7 +82,7 @@ impl NativeNode {
         preflight::require(cache)?;
         host_packages::install(cache)?;
         cgroups::sweep()?;
-        let parts = parts::prepare(cache)?;
+        let parts = parts::prepare(cache, options.kubernetes)?;
         let cgroup = cgroups::name();
         let holder = Holder::start(cache, &render::at_exit(&cgroup))?;
         let mut node = NativeNode {
@@ -81,20 +92,43 @@ impl NativeNode {
             cgroup,
             holder: Some(holder),
             kubelet: None,
-            kubelets: 0,
+            agents: VecDeque::new(),
+            started: 0,
         };
         let started = cache.steps().run("starting the native node", || node.bring_up());
         node.with_logs(started)?;
         Ok(node)
     }
 
-    /// Ends the kubelet and starts another; returns when that made kubelet.sock.
+    /// Starts a kubelet; returns when that made kubelet.sock.
     ///
     /// # Errors
-    /// It does not end or start.
-    pub fn restart_kubelet(&mut self, signal: Signal) -> Result<()> {
-        self.stop_kubelet(signal)?;
-        self.start_kubelet()
+    /// It does not start.
+    pub fn start_kubelet(&mut self) -> Result<()> {
+        let socket = self.plugin_dir()?.join("kubelet.sock");
+        let before = inode(&socket);
+        let mut kubelet = Command::new(&self.parts.kubelet);
+        kubelet.args(["--config=/run/native/kubelet.yaml", "--hostname-override=native", "--v=2"]);
+        self.started += 1;
+        let process = Process::start(self.holder()?, &format!("kubelet-{:03}", self.started), &kubelet)?;
+        let process = self.kubelet.insert(process);
+        wait("the kubelet to make kubelet.sock", || {
+            let now = inode(&socket);
+            (now != before && now.is_some() || !matches!(process.ended(), Ok(None))).then_some(())
+        })?;
+        match process.ended()? {
+            Some(status) => bail!("the kubelet ended: {status}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the kubelet, if one runs.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn stop_kubelet(&mut self, signal: Signal) -> Result<()> {
+        let Some(process) = self.kubelet.take() else { return Ok(()) };
+        process.end(self.holder()?, signal)
     }
 
     /// The kubelet's devices, once `wanted` holds for them.
@@ -115,6 +149,41 @@ impl NativeNode {
             None
         })
         .with_context(|| format!("the kubelet's last answer: {last}"))
+    }
+
+    /// Looks at the kubelet's devices all through `during`, and gives the longest time for which `wanted` did not hold
+    /// for them; None when it always held.
+    ///
+    /// # Errors
+    /// `during` failed.
+    pub fn watch_allocatable(
+        &mut self,
+        wanted: impl Fn(&Devices) -> bool + Sync,
+        during: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<Option<Duration>> {
+        let (socket, over) = (self.pod_resources_socket()?, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| {
+                let (mut missing, mut longest) = (None, None);
+                while !over.load(Ordering::Relaxed) {
+                    let there = pod_resources::allocatable(&socket).is_ok_and(|devices| wanted(&devices));
+                    missing = (!there).then(|| missing.unwrap_or_else(Instant::now));
+                    longest = longest.max(missing.map(|since| since.elapsed()));
+                    // The kubelet answers 100 questions a second and no more.
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                longest
+            });
+            let result = during(self);
+            over.store(true, Ordering::Relaxed);
+            let longest = looks.join().map_err(|_| anyhow!("looking at the devices panicked"))?;
+            result.map(|()| longest)
+        })
+    }
+
+    /// The release that the kubelet is of.
+    pub fn kubernetes(&self) -> Release {
+        self.options.kubernetes
     }
 
     /// Has a new Pod admitted that asks for one of each resource, and gives the nodes that it sees in /dev/infiniband.
@@ -138,12 +207,14 @@ impl NativeNode {
         fs::remove_file(self.manifest(name)?).with_context(|| format!("remove Pod {name}"))
     }
 
-    /// The devices that a Pod holds, in the kubelet's words; None when it knows no such Pod.
+    /// The devices that a running Pod holds, in the kubelet's words; a kubelet that started a moment ago is given time to
+    /// learn of it.
     ///
     /// # Errors
-    /// The kubelet does not answer.
-    pub fn granted(&self, pod: &str) -> Result<Option<Devices>> {
-        Ok(pod_resources::granted(&self.pod_resources_socket()?)?.remove(&format!("{pod}-native")))
+    /// The kubelet does not answer or learns of no such Pod.
+    pub fn granted(&self, pod: &str) -> Result<Devices> {
+        let (socket, name) = (self.pod_resources_socket()?, format!("{pod}-native"));
+        wait(&format!("the kubelet to know {pod}"), || pod_resources::granted(&socket).ok()?.remove(&name))
     }
 
     /// A program in the node's namespaces.
@@ -197,43 +268,6 @@ impl NativeNode {
             last.is_ok().then_some(())
         });
         imported.map_err(|limit| last.err().map_or(limit, |error| error))
-    }
-
-    fn start_agent(&self) -> Result<()> {
-        let mut agent = self.command(&self.options.rocade)?;
-        agent.arg("agent").arg("--from").arg(&self.options.host).arg("--config").arg(&self.options.config);
-        self.holder()?.spawn("agent", &mut agent).map(drop)
-    }
-
-    fn start_kubelet(&mut self) -> Result<()> {
-        let socket = self.folder()?.join("kubelet/device-plugins/kubelet.sock");
-        let before = inode(&socket);
-        // The number that it has inside, where the signal is sent from.
-        let mut kubelet = self.command("sh")?;
-        kubelet.args(["-c", "echo $$ > /run/native/kubelet.pid; exec \"$@\"", "sh"]).arg(&self.parts.kubelet);
-        kubelet.args(["--config=/run/native/kubelet.yaml", "--hostname-override=native", "--v=2"]);
-        self.kubelets += 1;
-        let child = self.holder()?.spawn(&format!("kubelet-{:03}", self.kubelets), &mut kubelet)?;
-        let child = self.kubelet.insert(child);
-        wait("the kubelet to make kubelet.sock", || {
-            let now = inode(&socket);
-            (now != before && now.is_some() || !matches!(child.try_wait(), Ok(None))).then_some(())
-        })?;
-        match child.try_wait()? {
-            Some(status) => bail!("the kubelet ended: {status}"),
-            None => Ok(()),
-        }
-    }
-
-    fn stop_kubelet(&mut self, signal: Signal) -> Result<()> {
-        let Some(mut child) = self.kubelet.take() else { return Ok(()) };
-        let pid = fs::read_to_string(self.folder()?.join("kubelet.pid"))?;
-        let flag = match signal {
-            Signal::Term => "-TERM",
-            Signal::Kill => "-KILL",
-        };
-        command::run(self.command("kill")?.args([flag, pid.trim()]))?;
-        child.wait().context("wait for the kubelet").map(drop)
     }
 
     /// What the Pod's container wrote, once it wrote a line.
@@ -293,9 +327,8 @@ impl NativeNode {
     fn end(&mut self) -> Result<()> {
         let Some(holder) = self.holder.take() else { return Ok(()) };
         holder.stop()?;
-        if let Some(mut kubelet) = self.kubelet.take() {
-            kubelet.wait().context("wait for the kubelet")?;
-        }
+        let mut processes = self.kubelet.take().into_iter().chain(self.agents.drain(..));
+        processes.try_for_each(Process::reap)?;
         cgroups::remove(&self.cgroup)
     }
 }

@@ -28,12 +28,12 @@ pub(super) struct Parts {
 }
 
 /// Builds and fetches what the cache lacks.
-pub(super) fn prepare(cache: &Cache) -> Result<Parts> {
+pub(super) fn prepare(cache: &Cache, release: kubernetes::Release) -> Result<Parts> {
     let debian = debian::unpack(cache, CONTAINERD_SUITE, &["containerd", "busybox-static"])?;
     let runc = debian::unpack(cache, RUNC_SUITE, &["runc"])?;
     let image = write_image(cache, &debian.join("usr/bin/busybox"))?;
     Ok(Parts {
-        kubelet: kubernetes::binary(cache, "kubelet")?,
+        kubelet: kubernetes::kubelet(cache, release)?,
         containerd: debian.join("usr/bin/containerd"),
         ctr: debian.join("usr/bin/ctr"),
         runc: runc.join("usr/sbin/runc"),
