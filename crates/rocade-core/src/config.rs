@@ -24,7 +24,7 @@ pub type Parsed<T> = Result<(T, Vec<Finding>), Vec<Finding>>;
 pub struct Config {
     /// How the file is written, whose words the reasons use.
     pub dialect: Dialect,
-    /// Seconds between two looks at the whole host, whatever happens on it; None: no look without an event.
+    /// Seconds between two looks at the whole host, whatever happens on it; None: as events tell, and seldom besides.
     pub update_interval_s: Option<u64>,
     /// The resources, in the order of the file; each name once.
     pub resources: Vec<Resource>,

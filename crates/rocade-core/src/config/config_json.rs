@@ -12,9 +12,6 @@ use crate::names::{ParseNameError, ResourceName};
 /// Prefix of a resource whose entry names none.
 pub const DEFAULT_PREFIX: &str = "rdma";
 
-/// Seconds between two scans when the file names none.
-const DEFAULT_INTERVAL_S: u64 = 60;
-
 /// The kubelet takes device lists of at most 4 MiB; an entry with a six-digit ID costs 19 bytes.
 const MAX_SLOTS: i64 = 200_000;
 
@@ -248,9 +245,9 @@ impl Judge<'_> {
     }
 
     fn interval(&mut self, interval: Option<Placed<i64>>) -> Option<u64> {
-        let Some((at, seconds)) = interval else { return Some(DEFAULT_INTERVAL_S) };
+        let (at, seconds) = interval?;
         if seconds < 0 {
-            let wanted = "seconds, or 0 to look only once";
+            let wanted = "seconds, or 0 to look when something happens";
             self.error("RDC707", at, "periodicUpdateInterval", seconds.to_string(), wanted, "");
         }
         u64::try_from(seconds).ok().filter(|s| *s > 0)

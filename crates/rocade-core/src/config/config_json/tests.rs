@@ -55,12 +55,13 @@ fn all_keys_of_the_plugin_are_read() {
 }
 
 #[test]
-fn the_interval_is_60_seconds_unless_given_and_0_means_never() {
+fn without_an_interval_and_with_0_the_host_is_looked_at_as_events_tell() {
     let with =
         |head: &str| accepted(&format!("{{{head}\"configList\": [{}]}}", resource("a"))).0.update_interval_s;
-    assert_eq!(with(""), Some(60));
-    assert_eq!(with("\"periodicUpdateInterval\": null, "), Some(60));
+    assert_eq!(with(""), None);
+    assert_eq!(with("\"periodicUpdateInterval\": null, "), None);
     assert_eq!(with("\"periodicUpdateInterval\": 0, "), None);
+    assert_eq!(with("\"periodicUpdateInterval\": 60, "), Some(60));
 }
 
 #[test]
