@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::command;
 
 /// A program and the package that has it.
-const NEEDED: [(&str, &str); 13] = [
+const NEEDED: [(&str, &str); 14] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
     ("mkfs.ext4", "e2fsprogs"),
@@ -17,6 +17,7 @@ const NEEDED: [(&str, &str); 13] = [
     ("cpio", "cpio"),
     ("xz", "xz-utils"),
     ("ip", "iproute2"),
+    ("ethtool", "ethtool"),
     ("ssh", "openssh-client"),
     ("openssl", "openssl"),
     ("strip", "binutils"),

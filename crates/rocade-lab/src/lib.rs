@@ -20,5 +20,6 @@ pub mod native;
 pub mod preflight;
 pub mod product;
 pub mod record;
+pub mod statistics;
 pub mod steps;
 pub mod traces;

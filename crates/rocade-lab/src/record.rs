@@ -1,17 +1,18 @@
 //! `rocade-lab record TREE FILE`: a recorded host from a described one. TREE holds sys, proc and dev as plain files,
 //! and beside them what plain files cannot say: fixture-errors.tsv (path, errno), fixture-netlink.json,
-//! fixture-devnodes.tsv (path, type, major:minor, mode) and, for a Pod, fixture-pod.json. The recording takes of it what `rocade snapshot` takes of a
-//! live host.
+//! fixture-devnodes.tsv (path, type, major:minor, mode) and, for a Pod, fixture-pod.json. Driver statistics may stand in
+//! fixture-netlink.json as `"ethtool": {NETDEV: {NAME: VALUE…} or ERRNO…}`. The recording takes of it what
+//! `rocade snapshot` takes of a live host.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rocade_host::{
     Address, Archive, DcbRecord, Dump, Errno, Link, Netlink, Node, PodRecord, RdmaDevice, RdmaPort,
-    RdmaSystem, Root, RouteRecord, RuleRecord, record,
+    RdmaSystem, Root, RouteRecord, RuleRecord, StatisticsRecord, decode_statistics, record,
 };
 use serde::Deserialize;
 
@@ -24,7 +25,9 @@ pub fn record_tree(tree: &Path, file: &Path) -> Result<()> {
             put_dir(&tree.join(top), &Path::new("/").join(top), &mut whole)?;
         }
     }
-    whole.netlink = read_netlink(tree, &whole)?;
+    let described = read_described(tree)?;
+    whole.statistics = described.ethtool.iter().map(convert_statistics).collect::<Result<_>>()?;
+    whole.netlink = convert_netlink(described, &whole)?;
     whole.pod = read_pod(tree)?;
     let recorded = record(&Root::from(whole));
     fs::write(file, recorded.print()).with_context(|| format!("write {}", file.display()))
@@ -87,6 +90,15 @@ struct Described {
     route: Vec<DescribedRoute>,
     rule: Vec<DescribedRule>,
     dcb: Vec<DescribedDcb>,
+    #[serde(default)]
+    ethtool: BTreeMap<String, DescribedStatistics>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum DescribedStatistics {
+    Values(BTreeMap<String, u64>),
+    Failed(Errno),
 }
 
 #[derive(Deserialize)]
@@ -191,10 +203,13 @@ struct DescribedAddress {
     addr: String,
 }
 
-fn read_netlink(tree: &Path, whole: &Archive) -> Result<Netlink> {
+fn read_described(tree: &Path) -> Result<Described> {
     let file = tree.join("fixture-netlink.json");
     let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-    let described: Described = serde_json::from_str(&text).with_context(|| format!("{}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{}", file.display()))
+}
+
+fn convert_netlink(described: Described, whole: &Archive) -> Result<Netlink> {
     let root = Root::from(whole.clone());
     let links = described.link.iter().map(|link| convert_link(link, &described.link, &root));
     let addresses = described.addr.iter().map(convert_address).collect::<Result<_>>()?;
@@ -336,6 +351,26 @@ fn parse_prefix(text: &str, family: &str) -> Result<(IpAddr, u8)> {
     }
 }
 
+/// As a driver gives them: names of 32 bytes, values of 8.
+fn convert_statistics((netdev, described): (&String, &DescribedStatistics)) -> Result<StatisticsRecord> {
+    let values = match described {
+        DescribedStatistics::Failed(_) => None,
+        DescribedStatistics::Values(values) => {
+            let too_long = values.keys().find(|name| name.len() > 32);
+            ensure!(too_long.is_none(), "{netdev}: {too_long:?} is longer than 32 bytes");
+            let name = |name: &String| name.bytes().chain(std::iter::repeat(0)).take(32).collect::<Vec<u8>>();
+            let names: Vec<u8> = values.keys().flat_map(name).collect();
+            let numbers: Vec<u8> = values.values().flat_map(|value| value.to_ne_bytes()).collect();
+            decode_statistics(&names, &numbers)
+        }
+    };
+    let failed = match described {
+        DescribedStatistics::Failed(errno) => Some(*errno),
+        DescribedStatistics::Values(_) => None,
+    };
+    Ok(StatisticsRecord { netdev: netdev.clone(), values, failed })
+}
+
 fn convert_dcb(dcb: DescribedDcb) -> DcbRecord {
     let (prio_tc, tx_bw) = dcb.ets.map(|ets| (ets.prio_tc, ets.tx_bw)).unzip();
     DcbRecord {
@@ -346,5 +381,43 @@ fn convert_dcb(dcb: DescribedDcb) -> DcbRecord {
         prio_tc,
         tx_bw,
         apps: dcb.app.iter().map(|app| (app.selector, app.protocol, app.priority)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_described_driver_has_statistics_as_a_live_one() {
+        let tree = tempfile::tempdir().unwrap();
+        for netdev in ["ens1", "ens2"] {
+            let dir = tree.path().join("sys/class/net").join(netdev);
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("flags"), "0x1003\n").unwrap();
+        }
+        for (file, content) in [
+            ("fixture-errors.tsv", ""),
+            ("fixture-devnodes.tsv", ""),
+            (
+                "fixture-netlink.json",
+                r#"{"rdma_sys": null, "rdma_dev": [], "rdma_port": [], "addr": [], "route": [], "rule": [], "dcb": [],
+                    "link": [{"name": "ens1", "ifindex": 2, "mtu": 1500, "address": "02:00:00:00:00:01"},
+                             {"name": "ens2", "ifindex": 3, "mtu": 1500, "address": "02:00:00:00:00:02"}],
+                    "ethtool": {"ens1": {"rx_prio3_discards": 7, "rx_packets": 9, "rx0_drops": 1, "rx1_drops": 2},
+                                "ens2": "EOPNOTSUPP"}}"#,
+            ),
+        ] {
+            fs::write(tree.path().join(file), content).unwrap();
+        }
+        for top in ["proc", "dev"] {
+            fs::create_dir(tree.path().join(top)).unwrap();
+        }
+        let file = tree.path().join("recorded.host");
+        record_tree(tree.path(), &file).unwrap();
+        let text = fs::read_to_string(file).unwrap();
+        let wanted = "\nethtool statistics\n {\"netdev\":\"ens1\",\"values\":{\"rx*_drops\":3,\"rx_prio3_discards\":7}}\n \
+                      {\"netdev\":\"ens2\",\"failed\":\"EOPNOTSUPP\"}\n";
+        assert!(text.contains(wanted), "{text}");
     }
 }

@@ -11,6 +11,7 @@ use rocade_core::Host;
 
 use super::{Chain, Row, Seen, nodes, passed};
 use crate::cluster::plan;
+use crate::statistics;
 
 const NODE: &str = plan::NODES[0];
 /// An interface that nothing else on the node uses, with a soft-RoCE HCA on it.
@@ -87,6 +88,11 @@ pub fn agreement_rows() -> Vec<Row<Chain>> {
             run: agree_through_changes,
         },
         Row {
+            name: "what drivers count of the rails' interfaces is what ethtool shows",
+            typed: vec!["ethtool -S eth1".into(), "rocade inventory -o json".into()],
+            run: statistics_agree,
+        },
+        Row {
             name: "one command takes the time of a part of those that it replaces",
             typed: vec!["time rocade inventory".into(), format!("time ({REPLACED})")],
             run: compare_times,
@@ -119,6 +125,20 @@ fn agree_through(chain: &Chain, change: &Change) -> Result<String> {
     let told = agree(chain, &host)?;
     chain.node(NODE, change.undo)?;
     Ok(told)
+}
+
+fn statistics_agree(chain: &Chain) -> Result<Seen> {
+    let ethtool = |netdev: &str| chain.node(NODE, &format!("ethtool -S {netdev}"));
+    let mut output = String::new();
+    for rail in 1..=plan::RAILS.len() {
+        let netdev = format!("eth{rail}");
+        let (before, host, after) = (ethtool(&netdev)?, nodes::read_host(chain, NODE)?, ethtool(&netdev)?);
+        let ours = host.netdev(&netdev).and_then(|netdev| netdev.statistics.as_ref());
+        let ours = ours.with_context(|| format!("{netdev} has no statistics: {:?}", host.unknown))?;
+        let count = statistics::compare(ours, &before, &after).with_context(|| netdev.clone())?;
+        let _ = writeln!(output, "{netdev}: {count} names, as {ours:?}");
+    }
+    passed(output, "each value between those that ethtool gave before and after")
 }
 
 /// Asks every tool and compares; gives what was compared.

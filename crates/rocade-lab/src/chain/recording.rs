@@ -52,6 +52,7 @@ fn read(archive: &Archive) -> Host {
 /// Without what moves by itself between two looks.
 fn still(host: &Host) -> Result<Value> {
     let mut host = host.clone();
+    host.netdevs.iter_mut().for_each(|netdev| netdev.statistics = None);
     for hca in &mut host.hcas {
         hca.counters.clear();
         hca.ports.iter_mut().for_each(|port| port.counters.clear());
