@@ -10,6 +10,7 @@ mod endpoint;
 mod error;
 pub mod list;
 mod node;
+pub mod outside;
 mod plugin;
 mod resource;
 mod sockets;
@@ -29,6 +30,7 @@ pub use error::Error;
 
 use directory::run_directory_watch;
 use node::{log_pools, read_state, run_rescans};
+use outside::{Outside, Place, run_outside};
 use resource::{Resource, run_resource};
 use sockets::Sockets;
 
@@ -43,6 +45,8 @@ pub struct Options {
     pub root: Root,
     /// Directory of kubelet.sock; tests have one of their own, every real node [`DEVICE_PLUGIN_DIR`].
     pub device_plugin_dir: PathBuf,
+    /// By what it shows itself beside the kubelet.
+    pub outside: Outside,
 }
 
 /// Serves all resources until `stop` is done, then takes its sockets away. A missing, refusing or vanishing kubelet is
@@ -51,7 +55,9 @@ pub struct Options {
 /// # Errors
 /// A directory so long that no socket in it can have a name.
 pub async fn run_agent(options: Options, stop: impl Future<Output = ()>) -> Result<(), Error> {
-    let Options { config, root, device_plugin_dir } = options;
+    let Options { config, root, device_plugin_dir, outside } = options;
+    let root = Arc::new(root);
+    let place = Place::beside(&device_plugin_dir, Arc::clone(&root));
     let sockets = Arc::new(Sockets::new(device_plugin_dir, &config)?);
     sockets.remove_stale().await;
     let config = Arc::new(config);
@@ -65,6 +71,7 @@ pub async fn run_agent(options: Options, stop: impl Future<Output = ()>) -> Resu
     loops.spawn(run_directory_watch(Arc::clone(&sockets), see));
     let names: Vec<_> = config.resources.iter().map(|r| r.name.clone()).collect();
     loops.spawn(run_rescans(root, config, write_state));
+    loops.spawn(run_outside(outside, place, states.clone()));
     let mut served = JoinSet::new();
     for name in names {
         let resource = Resource { name, sockets: Arc::clone(&sockets), states: states.clone() };

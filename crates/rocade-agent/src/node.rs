@@ -48,7 +48,7 @@ fn read(root: &Root) -> (Host, Look) {
 }
 
 /// Looks again and again and publishes what changed. Never ends.
-pub(crate) async fn run_rescans(root: Root, config: Arc<Config>, write: watch::Sender<Arc<NodeState>>) {
+pub(crate) async fn run_rescans(root: Arc<Root>, config: Arc<Config>, write: watch::Sender<Arc<NodeState>>) {
     let Some(seconds) = config.update_interval_s else { return std::future::pending().await };
     let period = Duration::from_secs(seconds);
     // An interval beyond the clock's end is as good as none.
@@ -110,7 +110,7 @@ mod tests {
         let text = r#"{"periodicUpdateInterval": 1, "configList": [
             {"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"ifNames": ["eth1"]}}]}"#;
         let config = Arc::new(parse_config_json("config.json", text, true).unwrap().0);
-        let root = Root::live(host.path()).unwrap();
+        let root = Arc::new(Root::live(host.path()).unwrap());
         let (write, mut states) = watch::channel(Arc::new(read_state(&root, &config)));
         assert_eq!(states.borrow_and_update().resources[0].pool.left_out.len(), 1);
         let rescans = tokio::spawn(run_rescans(root, config, write));

@@ -1,11 +1,14 @@
 //! `rocade agent`: reads the configuration, opens the host and serves until it is told to stop.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
+use rocade_agent::outside::{AGENT_SOCKET, Listen, Outside};
 use rocade_agent::{CONFIG_JSON, DEVICE_PLUGIN_DIR, Error, Options, read_config, run_agent};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::log::{Format, Level};
 use crate::outcome::{Advice, Outcome};
 use crate::source::Source;
 
@@ -23,14 +26,40 @@ pub(crate) struct Args {
     /// Directory of kubelet.sock
     #[arg(long, value_name = "DIR", default_value = DEVICE_PLUGIN_DIR)]
     device_plugin_dir: PathBuf,
+    /// Tell /healthz, /readyz and /metrics on this address, as :9407; nowhere without it
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Listen>,
+    /// Socket for `rocade status`
+    #[arg(long, value_name = "PATH", default_value = AGENT_SOCKET)]
+    socket: PathBuf,
+    /// Form of the log
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    log_format: Format,
+}
+
+impl Args {
+    /// Form of the log.
+    pub(crate) fn log_format(&self) -> Format {
+        self.log_format
+    }
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
     let (config, findings) = read_config(&args.config, args.strict).map_err(advise)?;
     findings.iter().for_each(|finding| tracing::warn!("{finding}"));
-    let options =
-        Options { config, root: args.source.open()?, device_plugin_dir: args.device_plugin_dir.clone() };
+    let outside = Outside {
+        socket: Some(args.socket.clone()),
+        listen: args.listen,
+        config: args.config.display().to_string(),
+        log: Some(Arc::new(log)),
+    };
+    let options = Options {
+        config,
+        root: args.source.open()?,
+        device_plugin_dir: args.device_plugin_dir.clone(),
+        outside,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("start the event loop")?.block_on(serve(options))
 }

@@ -2,9 +2,10 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::log::{Format, Level};
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, config, install, inventory, pingpong, snapshot};
+use crate::{agent, check, config, install, inventory, pingpong, snapshot, status};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Config(config::Command),
     /// Offer this node's HCAs to the kubelet, as the k8s-rdma-shared-dev-plugin's configuration says
     Agent(agent::Args),
+    /// Show what the agent of this node offers, who has it, and what is wrong
+    Status(status::Args),
     /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
     Pingpong(pingpong::Args),
     /// Make the links by which rocade stands in for ibv_rc_pingpong, ibdev2netdev and show_gids
@@ -39,15 +42,24 @@ pub(crate) enum Command {
 
 impl Command {
     /// Runs the command to its end.
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Outcome> {
+    pub(crate) fn run(self, terminal: Terminal, log: Level) -> anyhow::Result<Outcome> {
         match self {
             Command::Inventory(args) => inventory::run(&args, terminal),
             Command::Check(args) => check::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Config(command) => config::run(&command),
-            Command::Agent(args) => agent::run(&args),
+            Command::Agent(args) => agent::run(&args, log),
+            Command::Status(args) => status::run(&args, terminal),
             Command::Pingpong(args) => pingpong::run(&args),
             Command::Install(args) => install::run(&args),
+        }
+    }
+
+    /// Form of the log.
+    pub(crate) fn log_format(&self) -> Format {
+        match self {
+            Command::Agent(args) => args.log_format(),
+            _ => Format::Text,
         }
     }
 

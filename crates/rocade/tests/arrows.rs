@@ -30,8 +30,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "rocade-core",
             "rocade-host",
+            "http-body-util",
+            "hyper",
+            "hyper-util",
             "inotify",
+            "prometheus-client",
             "prost",
+            "serde_json",
             "thiserror",
             "tokio",
             "tokio-stream",
