@@ -10,6 +10,7 @@ use crate::host::{CharDevice, Hca, Host, NetnsMode, Port, Transport};
 use crate::names::{HcaName, PciAddress, PortNum, ResourceName};
 
 mod device;
+mod findings;
 mod held;
 mod identity;
 mod near_miss;
@@ -20,6 +21,7 @@ mod select;
 mod slots;
 
 pub use device::{Device, Grant, UnknownId};
+pub use findings::{OtherOffers, findings};
 pub use held::{Holdings, Listed, Refused, Standing};
 pub use reason::Reason;
 pub use slots::NoSlots;

@@ -8,6 +8,7 @@ use rocade_core::host::Unknown;
 
 use crate::attributes::{Attributes, parse_number, parse_text, read_link_name, read_text};
 use crate::netlink::{Address, Link};
+use crate::pci::Place;
 use crate::root::{Answer, Root};
 
 /// IFF_UP (include/uapi/linux/if.h).
@@ -21,11 +22,25 @@ pub(crate) fn read_netdevs(root: &Root, unknown: &mut Unknown) -> Vec<Netdev> {
         unknown.insert("netdevs.addresses".into(), refusal.to_string());
     }
     match links {
-        Ok(links) => join(links, &addresses.unwrap_or_default()),
+        Ok(links) => {
+            let mut netdevs = join(links, &addresses.unwrap_or_default());
+            netdevs.iter_mut().filter(|netdev| netdev.kind.is_none()).for_each(|n| read_place(root, n));
+            netdevs
+        }
         Err(refusal) => {
             unknown.insert("netdevs".into(), refusal.to_string());
             Vec::new()
         }
+    }
+}
+
+/// The device that an interface is of. Virtual ones, which netlink gives a kind, are of none.
+fn read_place(root: &Root, netdev: &mut Netdev) {
+    let Ok(dir) = root.member("/sys/class/net", &netdev.name) else { return };
+    if !dir.starts_with("/sys/devices/virtual") {
+        netdev.pci_address = Place::of(&dir).function.map(|(address, _)| address);
+        // …/DEVICE/net/NAME
+        netdev.driver = dir.ancestors().nth(2).and_then(|dir| read_link_name(root, &dir.join("driver")).ok());
     }
 }
 

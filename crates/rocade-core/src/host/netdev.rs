@@ -42,6 +42,8 @@ pub struct Netdev {
     pub parent_is_foreign: bool,
     /// The PCI function that it is the interface of.
     pub pci_address: Option<PciAddress>,
+    /// Driver of the device that it is the interface of, as `virtio_net`; None for a virtual one.
+    pub driver: Option<String>,
     /// …/phys_port_name: `p0` of an uplink, `pf0vf1` of a representor.
     pub port_name: Option<String>,
     /// …/phys_switch_id: equal on the ports of one switch.

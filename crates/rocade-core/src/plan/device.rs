@@ -47,6 +47,18 @@ impl Pool {
         sharing_text(self.sharing)
     }
 
+    /// What its IDs are worth, in words: `63 tokens, 1 HCA, no bandwidth isolation`.
+    pub fn worth_text(&self) -> String {
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let hcas = count(self.members.len(), "HCA");
+        let slots = self.slots as usize;
+        match self.share() {
+            None => format!("{}, {hcas}, no bandwidth isolation", count(slots, "token")),
+            Some(1) => format!("{}, each for one Pod", hcas),
+            Some(share) => format!("{}, {hcas}, up to {share} Pods each", count(slots, "share")),
+        }
+    }
+
     /// How many Pods may have the same HCA; None for tokens, each of which is worth all HCAs.
     pub fn share(&self) -> Option<u32> {
         match self.sharing {

@@ -36,7 +36,7 @@ pub(super) fn of_pool(host: &Host, dialect: Dialect, selectors: &Selectors) -> V
         if !column.iter().any(|key| key.is_met()) {
             lines.push(count_line(&column));
         }
-        if column[0].name != "ifNames" {
+        if !matches!(column[0].name, "ifNames" | "netdevs") {
             let unmet = |wanted: &&String| !column.iter().any(|key| key.is_met_by(wanted));
             let told = column[0].wanted.iter().filter(unmet);
             lines.extend(told.filter_map(|wanted| of_value(host, column[0].name, wanted, None)));
@@ -82,7 +82,7 @@ fn of_value(host: &Host, key: &str, wanted: &str, hca: Option<&Hca>) -> Option<S
         }
         "hcas" => {
             let hca = hcas.find(|h| netdevs::of_hca(host, h).contains(wanted))?;
-            Some(format!("{wanted} is an interface of {}: ifNames takes it", hca.name))
+            Some(format!("{wanted} is an interface of {}: the selector of interfaces takes it", hca.name))
         }
         "pciAddresses" => {
             let full = format!("0000:{}", wanted.to_ascii_lowercase());
@@ -148,7 +148,7 @@ fn of_interface(host: &Host, dialect: Dialect, wanted: &str, named: &BTreeSet<&s
     }
 }
 
-/// `virtio_net`; the kind of a virtual one.
+/// Its driver, as `virtio_net`; the kind of a virtual one.
 fn what(netdev: &Netdev) -> &str {
-    netdev.kind.as_deref().unwrap_or("an interface")
+    netdev.driver.as_deref().or(netdev.kind.as_deref()).unwrap_or("no driver")
 }

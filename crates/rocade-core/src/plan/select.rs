@@ -2,7 +2,7 @@
 
 use super::{Reason, near_miss, netdevs};
 use crate::config::{Dialect, Resource, Selectors};
-use crate::host::{Hca, Host, Port, RoleKind};
+use crate::host::{Hca, Host, LinkLayer, Port, RoleKind};
 use crate::names::PortNum;
 use crate::policy;
 
@@ -96,6 +96,7 @@ pub(super) fn keys(host: &Host, dialect: Dialect, s: &Selectors, hca: &Hca) -> V
             wanted.parse::<f64>().ok().is_some_and(|w| seen.parse::<f64>().is_ok_and(|s| s >= w))
         })
     };
+    let interfaces = if dialect == Dialect::ConfigJson { "ifNames" } else { "netdevs" };
     let netdevs = || netdevs::of_hca(host, hca).into_iter().map(str::to_owned).collect();
     let all: [(bool, &dyn Fn() -> Key<'static>); 13] = [
         (s.vendors.is_empty(), &|| {
@@ -112,13 +113,13 @@ pub(super) fn keys(host: &Host, dialect: Dialect, s: &Selectors, hca: &Hca) -> V
             let address = hca.pci_address.iter().map(ToString::to_string).collect();
             key("pciAddresses", words(&s.pci_addresses), address, glob())
         }),
-        (s.if_names.is_empty(), &|| key("ifNames", words(&s.if_names), netdevs(), name(dialect))),
+        (s.if_names.is_empty(), &|| key(interfaces, words(&s.if_names), netdevs(), name(dialect))),
         (s.link_types.is_empty(), &|| {
             key("linkTypes", words(&s.link_types), netdevs::link_types(host, hca), same())
         }),
         (s.link_layers.is_empty(), &|| {
-            let wanted = s.link_layers.iter().map(word).collect();
-            key("linkLayers", wanted, ports(|port| Some(word(&port.link_layer))), same())
+            let wanted = s.link_layers.iter().map(layer).collect();
+            key("linkLayers", wanted, ports(|port| Some(layer(&port.link_layer))), same())
         }),
         (s.transports.is_empty(), &|| {
             let wanted = s.transports.iter().map(word).collect();
@@ -172,4 +173,9 @@ fn plain_hex(id: &str) -> String {
 pub(super) fn word(value: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A link layer as configurations write it.
+fn layer(layer: &LinkLayer) -> String {
+    word(layer).to_ascii_lowercase()
 }

@@ -80,7 +80,10 @@ fn count_by_gids(host: &Host, members: &[PoolMember], gids_per_pod: u32) -> Resu
     fewest.ok_or(NoSlots::NotCountable)
 }
 
-fn ports<'a>(host: &'a Host, members: &'a [PoolMember]) -> impl Iterator<Item = (&'a PoolMember, &'a Port)> {
+pub(super) fn ports<'a>(
+    host: &'a Host,
+    members: &'a [PoolMember],
+) -> impl Iterator<Item = (&'a PoolMember, &'a Port)> {
     members.iter().flat_map(|member| {
         let hca = host.hca(member.hca.as_str());
         member.ports.iter().filter_map(move |number| Some((member, hca?.port(*number)?)))

@@ -4,9 +4,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::Selectors;
+use crate::config::{Selectors, Slots};
 use crate::host::{Accessible, LinkLayer, Netdev, Parent, Usable};
 use crate::names::{Guid, PciId};
+
+mod reasons;
+mod sharing;
 
 fn char_device(node: String) -> CharDevice {
     CharDevice { node, major: 231, minor: 0, accessible: Accessible::Yes }
@@ -75,6 +78,22 @@ fn pool(host: &Host, selectors: Selectors) -> Pool {
     let resource = Resource::of_config_json("rdma/hca_a".parse().unwrap(), 100, selectors);
     let config = Config::of_config_json(None, vec![resource]);
     plan(host, &config).remove(0)
+}
+
+/// Of `kind: AgentConfig`: 100 tokens worth every HCA, but for what the function changes.
+fn agent_config(change: impl FnOnce(&mut Resource)) -> Config {
+    let mut resource = Resource {
+        char_devices: CharDevices::default(),
+        health: Health::WITHHOLD,
+        sharing: Sharing::Tokens(Slots::Fixed(100)),
+        ..Resource::of_config_json("rdma/hca_a".parse().unwrap(), 0, Selectors::default())
+    };
+    change(&mut resource);
+    Config { dialect: Dialect::AgentConfig, ..Config::of_config_json(None, vec![resource]) }
+}
+
+fn agent_pool(host: &Host, change: impl FnOnce(&mut Resource)) -> Pool {
+    plan(host, &agent_config(change)).remove(0)
 }
 
 fn by_name(names: &[&str]) -> Selectors {

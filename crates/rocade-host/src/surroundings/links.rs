@@ -8,7 +8,6 @@ use rocade_core::{Host, Netdev};
 use super::{bonds, qos};
 use crate::attributes::{Attributes, parse_text, read_text};
 use crate::netlink::DcbRecord;
-use crate::pci::Place;
 use crate::root::Root;
 
 const CLASS: &str = "/sys/class/net";
@@ -52,7 +51,6 @@ fn read_attributes(root: &Root, netdev: &mut Netdev, dir: &Path) {
     if dir.starts_with("/sys/devices/virtual") {
         return;
     }
-    netdev.pci_address = Place::of(dir).function.map(|(address, _)| address);
     netdev.port_name = files.optional("port_name", "phys_port_name", parse_text);
     netdev.switch_id = files.optional("switch_id", "phys_switch_id", parse_text);
     netdev.qos = qos::read(root, dir);
