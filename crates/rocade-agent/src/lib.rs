@@ -4,10 +4,13 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod cdi;
 mod config;
+mod cri;
 mod directory;
 mod endpoint;
 mod error;
+mod labels;
 pub mod list;
 mod node;
 pub mod outside;
@@ -28,6 +31,7 @@ use tokio::task::JoinSet;
 pub use config::{CONFIG_JSON, read_config};
 pub use error::Error;
 
+use cdi::SpecFile;
 use directory::run_directory_watch;
 use node::{log_pools, read_state, run_rescans};
 use outside::{Outside, Place, run_outside};
@@ -57,6 +61,7 @@ pub struct Options {
 pub async fn run_agent(options: Options, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let Options { config, root, device_plugin_dir, outside } = options;
     let root = Arc::new(root);
+    let cdi = Arc::new(SpecFile::new(outside.cdi_dir.clone(), outside.runtimes.clone()));
     let place = Place::beside(&device_plugin_dir, Arc::clone(&root));
     let sockets = Arc::new(Sockets::new(device_plugin_dir, &config)?);
     sockets.remove_stale().await;
@@ -71,7 +76,7 @@ pub async fn run_agent(options: Options, stop: impl Future<Output = ()>) -> Resu
     loops.spawn(run_directory_watch(Arc::clone(&sockets), see));
     let names: Vec<_> = config.resources.iter().map(|r| r.name.clone()).collect();
     loops.spawn(run_rescans(root, config, write_state));
-    loops.spawn(run_outside(outside, place, states.clone()));
+    loops.spawn(run_outside(outside, place, cdi, states.clone()));
     let mut served = JoinSet::new();
     for name in names {
         let resource = Resource { name, sockets: Arc::clone(&sockets), states: states.clone() };

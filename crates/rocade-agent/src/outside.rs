@@ -23,6 +23,8 @@ use tokio::sync::watch;
 pub use client::{AskError, read_status, write_log_level};
 pub use metrics::{Kind, METRICS, Metric};
 
+use crate::cdi::{CDI_DIR, RUNTIMES, SpecFile, run_spec_file};
+use crate::labels::{FEATURES_DIR, Memory, run_feature_file};
 use crate::state::NodeState;
 use pages::Pages;
 
@@ -32,8 +34,7 @@ pub const AGENT_SOCKET: &str = "/run/rocade/agent.sock";
 /// The version of all crates.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// By what, and to whom, the agent shows itself.
-#[derive(Default)]
+/// By what, and to whom, the agent shows itself, and where it writes what was asked for.
 pub struct Outside {
     /// The unix socket of `rocade status`; None for none.
     pub socket: Option<PathBuf>,
@@ -43,6 +44,27 @@ pub struct Outside {
     pub config: String,
     /// The log, whose level can be changed; None where it cannot.
     pub log: Option<Arc<dyn Log>>,
+    /// Where the container runtime looks for CDI spec files.
+    pub cdi_dir: PathBuf,
+    /// Sockets of the container runtime; the first that is there is asked.
+    pub runtimes: Vec<PathBuf>,
+    /// Where the node feature discovery looks for feature files.
+    pub features_dir: PathBuf,
+}
+
+impl Default for Outside {
+    /// Listens nowhere; directories and sockets are those of every node.
+    fn default() -> Self {
+        Outside {
+            socket: None,
+            listen: None,
+            config: String::new(),
+            log: None,
+            cdi_dir: CDI_DIR.into(),
+            runtimes: RUNTIMES.map(PathBuf::from).into(),
+            features_dir: FEATURES_DIR.into(),
+        }
+    }
 }
 
 /// A log whose level can be changed while it is written.
@@ -118,10 +140,20 @@ impl Place {
 }
 
 /// Answers until it is dropped. Never ends.
-pub(crate) async fn run_outside(outside: Outside, place: Place, states: watch::Receiver<Arc<NodeState>>) {
-    let Outside { socket, listen, config, log } = outside;
-    let pages = Arc::new(Pages::new(place, states, config, log, SystemTime::now()));
+pub(crate) async fn run_outside(
+    outside: Outside,
+    place: Place,
+    cdi: Arc<SpecFile>,
+    states: watch::Receiver<Arc<NodeState>>,
+) {
+    let Outside { socket, listen, config, log, features_dir, .. } = outside;
+    let memory = Memory::read(socket.as_deref().and_then(Path::parent));
+    let labels = run_feature_file(features_dir, memory, states.clone());
+    let spec_file = run_spec_file(Arc::clone(&cdi), states.clone());
+    let pages = Arc::new(Pages::new(place, states, config, log, cdi, SystemTime::now()));
     tokio::join!(
+        labels,
+        spec_file,
         async {
             match socket {
                 Some(path) => own_socket::run_socket(&path, &pages).await,

@@ -2,12 +2,10 @@
 //! names. Form and versions: github.com/cncf-tags/container-device-interface SPEC.md. Writing the file is the agent's
 //! business.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
-use crate::host::{Accessible, CharDevice, Hca, Host};
-use crate::names::{HcaName, PciAddress};
+use crate::host::{CharDevice, Hca, Host};
+use crate::plan;
 
 mod runtime;
 
@@ -56,14 +54,14 @@ pub struct Edits {
 pub struct DeviceNode {
     /// The path.
     pub path: String,
-    /// What may be done with it, as `rwm`.
+    /// What may be done with it, as `rw`.
     pub permissions: &'static str,
 }
 
 impl Edits {
     fn of<'d>(devices: impl IntoIterator<Item = &'d CharDevice>) -> Edits {
-        let there = devices.into_iter().filter(|device| device.accessible == Accessible::Yes);
-        Edits { device_nodes: there.map(|d| DeviceNode { path: d.path(), permissions: "rwm" }).collect() }
+        let there = devices.into_iter().filter(|device| device.is_there());
+        Edits { device_nodes: there.map(|d| DeviceNode { path: d.path(), permissions: "rw" }).collect() }
     }
 
     fn is_empty(&self) -> bool {
@@ -71,21 +69,20 @@ impl Edits {
     }
 }
 
-/// What of an HCA a CDI device stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// uverbsN.
-    Verbs,
-    /// umadN of all ports.
-    Umad,
-    /// issmN of all ports.
-    Issm,
+/// What a container is granted, by names and by nodes that no name brings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Names as a grant has them: `rocade.dev/hca=0000:0c:00.0`.
+    pub names: Vec<String>,
+    /// Paths of the nodes that are granted as such.
+    pub nodes: Vec<String>,
 }
 
-/// The spec file for all HCAs of a host; its devices are empty where no HCA has a node.
+/// The spec file for all HCAs of a host; its devices are empty where no HCA has a node. A device is named as the HCA is
+/// in device IDs, the same after a restart and a reboot: a container that the kubelet starts again is made by the name
+/// that was granted.
 pub fn spec(host: &Host) -> Spec {
-    let names = Names::of(host);
-    let devices: Vec<Device> = host.hcas.iter().flat_map(|hca| devices(&names, hca)).collect();
+    let devices: Vec<Device> = host.hcas.iter().flat_map(|hca| devices(host, hca)).collect();
     let digit = |device: &Device| device.name.starts_with(|c: char| c.is_ascii_digit());
     Spec {
         cdi_version: if devices.iter().any(digit) { "0.5.0" } else { "0.3.0" },
@@ -95,51 +92,34 @@ pub fn spec(host: &Host) -> Spec {
     }
 }
 
-fn devices(names: &Names, hca: &Hca) -> Vec<Device> {
+/// The verbs device has the HCA's name, what lets one send management packets or announce a subnet manager a suffix.
+fn devices(host: &Host, hca: &Hca) -> Vec<Device> {
+    let name = allowed(&plan::id(host, hca));
     let parts = [
-        (Part::Verbs, Edits::of(&hca.uverbs)),
-        (Part::Umad, Edits::of(hca.ports.iter().filter_map(|port| port.umad.as_ref()))),
-        (Part::Issm, Edits::of(hca.ports.iter().filter_map(|port| port.issm.as_ref()))),
+        ("", Edits::of(&hca.uverbs)),
+        (".umad", Edits::of(hca.ports.iter().filter_map(|port| port.umad.as_ref()))),
+        (".issm", Edits::of(hca.ports.iter().filter_map(|port| port.issm.as_ref()))),
     ];
     let there = parts.into_iter().filter(|(_, edits)| !edits.is_empty());
-    there
-        .filter_map(|(part, edits)| {
-            Some(Device { name: names.device(&hca.name, part)?, container_edits: edits })
-        })
-        .collect()
+    there.map(|(suffix, edits)| Device { name: format!("{name}{suffix}"), container_edits: edits }).collect()
 }
 
-/// The names of a host's devices: the same after a restart and a reboot, for a container that the kubelet starts again
-/// is made by the name that was granted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Names(BTreeMap<HcaName, String>);
-
-impl Names {
-    /// By PCI address, with the HCA's name where several HCAs share it; by the HCA's name where there is none.
-    pub fn of(host: &Host) -> Names {
-        let shared =
-            |address: PciAddress| host.hcas.iter().filter(|hca| hca.pci_address == Some(address)).count() > 1;
-        let name = |hca: &Hca| match hca.pci_address {
-            Some(address) if shared(address) => format!("{address}-{}", allowed(hca.name.as_str())),
-            Some(address) => address.to_string(),
-            None => allowed(hca.name.as_str()),
-        };
-        Names(host.hcas.iter().map(|hca| (hca.name.clone(), name(hca))).collect())
-    }
-
-    /// The name within the kind; None for an HCA that was not on the host.
-    pub fn device(&self, hca: &HcaName, part: Part) -> Option<String> {
-        let name = self.0.get(hca)?;
-        Some(match part {
-            Part::Verbs => name.clone(),
-            Part::Umad => format!("{name}.umad"),
-            Part::Issm => format!("{name}.issm"),
-        })
-    }
-
-    /// The name as a grant has it: `rocade.dev/hca=0000:0c:00.0`.
-    pub fn qualified(&self, hca: &HcaName, part: Part) -> Option<String> {
-        Some(format!("{KIND}={}", self.device(hca, part)?))
+impl Spec {
+    /// The names that stand for these nodes, and the nodes that no name brings.
+    pub fn split(&self, nodes: &[String]) -> Split {
+        let brings = |edits: &Edits| edits.device_nodes.iter().all(|node| nodes.contains(&node.path));
+        let chosen: Vec<&Device> =
+            self.devices.iter().filter(|device| brings(&device.container_edits)).collect();
+        let edits = chosen.iter().map(|device| &device.container_edits);
+        // What any device brings comes with the first.
+        let brought: Vec<&str> = edits
+            .chain(std::iter::once(&self.container_edits).filter(|_| !chosen.is_empty()))
+            .flat_map(|edits| edits.device_nodes.iter().map(|node| node.path.as_str()))
+            .collect();
+        Split {
+            names: chosen.iter().map(|device| format!("{KIND}={}", device.name)).collect(),
+            nodes: nodes.iter().filter(|node| !brought.contains(&node.as_str())).cloned().collect(),
+        }
     }
 }
 
@@ -148,7 +128,7 @@ impl Names {
 fn allowed(name: &str) -> String {
     let last = name.len().saturating_sub(1);
     let fits = |at: usize, byte: u8| {
-        byte.is_ascii_alphanumeric() || (at > 0 && at < last && matches!(byte, b'_' | b'-' | b'.'))
+        byte.is_ascii_alphanumeric() || (at > 0 && at < last && matches!(byte, b'_' | b'-' | b'.' | b':'))
     };
     let text = |(at, byte): (usize, u8)| {
         if fits(at, byte) { char::from(byte).into() } else { format!("x{byte:02x}") }

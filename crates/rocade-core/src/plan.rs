@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::config::{CharDevices, Config, Dialect, Health, Resource, Sharing};
+use crate::config::{CharDevices, Config, Dialect, Health, Labels, Resource, Sharing};
 use crate::distance::Place;
 use crate::host::{CharDevice, Hca, Host, NetnsMode, Port, Transport};
 use crate::names::{HcaName, PciAddress, PortNum, ResourceName};
@@ -23,6 +23,7 @@ mod slots;
 pub use device::{Device, Grant, UnknownId};
 pub use findings::{OtherOffers, findings};
 pub use held::{Holdings, Listed, Refused, Standing};
+pub(crate) use identity::id;
 pub use reason::Reason;
 pub use slots::NoSlots;
 
@@ -112,7 +113,7 @@ pub struct LeftOut {
 pub struct Needs {
     /// GID tables: slots are counted by them.
     pub gids: bool,
-    /// Roles, and so all that they are told from; the host must have been judged ([`crate::judge`]).
+    /// Roles, and so all that they are told from (labels leave out what manages a switch); the host must have been judged ([`crate::judge`]).
     pub roles: bool,
 }
 
@@ -121,7 +122,7 @@ pub fn needs(config: &Config) -> Needs {
     let chosen = || config.resources.iter().flat_map(|r| std::iter::once(&r.selectors).chain(&r.exclude));
     Needs {
         gids: config.resources.iter().any(slots::is_auto),
-        roles: chosen().any(|selectors| !selectors.roles.is_empty()),
+        roles: chosen().any(|selectors| !selectors.roles.is_empty()) || config.publish.labels != Labels::Off,
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
         listen: args.listen,
         config: args.config.display().to_string(),
         log: Some(Arc::new(log)),
+        ..Outside::default()
     };
     let options = Options {
         config,

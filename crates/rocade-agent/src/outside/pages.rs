@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::report::{Agent, read_report};
 use super::{Log, Place, metrics};
+use crate::cdi::{SpecFile, Switch};
 use crate::state::NodeState;
 
 /// Page of the status document.
@@ -37,6 +38,7 @@ pub(super) struct Pages {
     states: watch::Receiver<Arc<NodeState>>,
     config: String,
     log: Option<Arc<dyn Log>>,
+    cdi: Arc<SpecFile>,
     started: SystemTime,
     /// Held while the host is read: two who ask at once do not read it twice at once.
     reading: Mutex<()>,
@@ -50,9 +52,10 @@ impl Pages {
         states: watch::Receiver<Arc<NodeState>>,
         config: String,
         log: Option<Arc<dyn Log>>,
+        cdi: Arc<SpecFile>,
         started: SystemTime,
     ) -> Pages {
-        Pages { place: Arc::new(place), states, config, log, started, reading: Mutex::new(()) }
+        Pages { place: Arc::new(place), states, config, log, cdi, started, reading: Mutex::new(()) }
     }
 
     /// Answers any request.
@@ -79,7 +82,11 @@ impl Pages {
 
     fn agent(&self) -> Agent<'_> {
         let log_level = self.log.as_ref().map_or_else(|| "fixed".to_owned(), |log| log.level());
-        Agent { config: &self.config, log_level, started: self.started }
+        let refused = match self.cdi.switch() {
+            Switch::Refused(why) => vec![why],
+            Switch::Off | Switch::On => Vec::new(),
+        };
+        Agent { config: &self.config, log_level, refused, started: self.started }
     }
 
     fn ready(&self) -> Answer {

@@ -23,6 +23,8 @@ use crate::state::{
 pub(super) struct Agent<'a> {
     pub(super) config: &'a str,
     pub(super) log_level: String,
+    /// What is off though it was asked for, and why.
+    pub(super) refused: Vec<String>,
     pub(super) started: SystemTime,
 }
 
@@ -65,7 +67,7 @@ pub(super) fn report(state: &NodeState, agent: &Agent<'_>) -> Status {
             started_unix_s: unix_s(agent.started),
             config: agent.config.to_owned(),
             config_refused: state.config_error.as_ref().map(|error| error.text.clone()),
-            refused: Vec::new(),
+            refused: agent.refused.clone(),
             log_level: agent.log_level.clone(),
         },
         kubelet: KubeletSeen::default(),

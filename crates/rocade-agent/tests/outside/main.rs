@@ -60,6 +60,8 @@ impl Agent {
             listen: Some(address.to_string().parse().unwrap()),
             config: "/etc/config.json".into(),
             log: Some(Arc::new(Remembered(Mutex::new("info".into())))),
+            features_dir: temp.path().join("features.d"),
+            ..Outside::default()
         };
         let options = Options {
             config: parse_config_json("config.json", text, true).unwrap().0,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::host::Accessible;
 use crate::host::Port;
 use crate::names::PortNum;
 
@@ -80,9 +81,22 @@ fn names_that_the_kernel_allows_become_names_that_cdi_allows_and_stay_apart() {
 }
 
 #[test]
-fn a_grant_names_the_kind_and_the_device() {
-    let host = host(vec![hca("mlx5_0", Some("0000:0c:00.0"), "uverbs0")]);
-    let name = Names::of(&host).qualified(&"mlx5_0".parse().unwrap(), Part::Verbs);
-    assert_eq!(name.as_deref(), Some("rocade.dev/hca=0000:0c:00.0"));
-    assert_eq!(Names::of(&host).qualified(&"gone".parse().unwrap(), Part::Verbs), None);
+fn a_grant_is_split_into_names_and_nodes_that_no_name_brings() {
+    let host = host(vec![
+        hca("mlx5_0", Some("0000:0c:00.0"), "uverbs0"),
+        hca("mlx5_1", Some("0000:1a:00.0"), "uverbs1"),
+    ]);
+    let spec = spec(&host);
+    let split = |nodes: &[&str]| {
+        spec.split(&nodes.iter().map(|node| format!("/dev/infiniband/{node}")).collect::<Vec<_>>())
+    };
+    let verbs = split(&["uverbs1", "rdma_cm"]);
+    assert_eq!(verbs.names, ["rocade.dev/hca=0000:1a:00.0"]);
+    assert_eq!(verbs.nodes, Vec::<String>::new());
+    assert_eq!(
+        split(&["uverbs0", "umad0"]).names,
+        ["rocade.dev/hca=0000:0c:00.0", "rocade.dev/hca=0000:0c:00.0.umad"]
+    );
+    let other = split(&["uverbs9", "rdma_cm"]);
+    assert_eq!((other.names.len(), other.nodes.len()), (0, 2));
 }

@@ -9,7 +9,7 @@ const LONGEST: usize = 56;
 
 /// The HCA's ID. Scalable functions and software share their card's function, but come and go beside it, and so the
 /// card keeps the bare address.
-pub(super) fn id(host: &Host, hca: &Hca) -> String {
+pub(crate) fn id(host: &Host, hca: &Hca) -> String {
     let Some(address) = hca.pci_address else { return shorten(hca.name.to_string()) };
     let shares = |other: &&Hca| other.pci_address == Some(address) && is_the_functions(other);
     if is_the_functions(hca) && host.hcas.iter().filter(shares).count() == 1 {
