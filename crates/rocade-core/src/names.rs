@@ -391,12 +391,20 @@ fn is_qualified_name(s: &str) -> bool {
 /// N groups of exactly four hexadecimal digits, parted by colons.
 fn hex_groups<const N: usize>(s: &str) -> Option<[u16; N]> {
     let mut groups = [0; N];
-    let mut parts = s.split(':');
-    for group in &mut groups {
-        let part = parts.next().filter(|p| p.len() == 4 && p.bytes().all(|b| b.is_ascii_hexdigit()))?;
-        *group = u16::from_str_radix(part, 16).ok()?;
+    if s.len() != 5 * N - 1 {
+        return None;
     }
-    parts.next().is_none().then_some(groups)
+    // Byte by byte: tables of GIDs are long.
+    for (group, part) in groups.iter_mut().zip(s.as_bytes().chunks(5)) {
+        let (digits, colon) = part.split_at_checked(4)?;
+        for digit in digits {
+            *group = *group << 4 | u16::try_from(char::from(*digit).to_digit(16)?).ok()?;
+        }
+        if !matches!(colon, b":" | b"") {
+            return None;
+        }
+    }
+    Some(groups)
 }
 
 #[cfg(test)]

@@ -28,6 +28,16 @@ impl<'a> Attributes<'a> {
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
         let answer = read_text(self.root, &self.dir.join(file));
+        self.parsed(field, answer, parse)
+    }
+
+    /// The field of a needed file that has been read.
+    pub(crate) fn parsed<T>(
+        &mut self,
+        field: &str,
+        answer: Answer<String>,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
         self.keep(field, answer, parse, false)
     }
 
@@ -75,11 +85,21 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// A file's text without its line break; bytes that are no UTF-8 are replaced.
+/// A file's text.
 pub(crate) fn read_text(root: &Root, path: &Path) -> Answer<String> {
-    let bytes = root.read(path)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+    root.read(path).map(to_text)
+}
+
+/// A file's content without its line break; bytes that are no UTF-8 are replaced.
+pub(crate) fn to_text(content: Vec<u8>) -> String {
+    let mut text = match String::from_utf8(content) {
+        Ok(text) => text,
+        Err(wrong) => String::from_utf8_lossy(wrong.as_bytes()).into_owned(),
+    };
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    text
 }
 
 /// Any text but an empty one.

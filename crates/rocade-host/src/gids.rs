@@ -2,7 +2,8 @@
 
 use rocade_core::{Gid, GidEntry, GidIndex, GidType, Transport};
 
-use crate::attributes::{Attributes, read_text};
+use crate::attributes::{Attributes, read_text, to_text};
+use crate::root::Answer;
 
 /// Indexes of the table, set or not; None where it cannot be listed.
 pub(crate) fn read_indexes(port: &mut Attributes<'_>) -> Option<Vec<u32>> {
@@ -18,14 +19,33 @@ pub(crate) fn read_indexes(port: &mut Attributes<'_>) -> Option<Vec<u32>> {
     Some(indexes)
 }
 
+/// What stands in the file of an unset entry.
+const UNSET: &[u8] = b"0000:0000:0000:0000:0000:0000:0000:0000\n";
+
 /// The set entries at these indexes. An unset entry reads as zero, on InfiniBand also as the bare prefix fe80::; its
 /// type and netdev fail with EINVAL.
 pub(crate) fn read_gids(port: &mut Attributes<'_>, indexes: &[u32], transport: Transport) -> Vec<GidEntry> {
-    indexes.iter().filter_map(|index| read_entry(port, *index, transport)).collect()
+    // Tables are long and nearly empty: an unset entry costs its reading and no more.
+    let mut file = port.dir.join("gids");
+    let entry = |index: &u32| {
+        file.push(index.to_string());
+        let answer = port.root.read(&file);
+        file.pop();
+        match answer {
+            Ok(content) if content == UNSET => None,
+            answer => read_entry(port, *index, answer, transport),
+        }
+    };
+    indexes.iter().filter_map(entry).collect()
 }
 
-fn read_entry(port: &mut Attributes<'_>, index: u32, transport: Transport) -> Option<GidEntry> {
-    let gid: Gid = port.needed("gids", &format!("gids/{index}"), |text| text.parse().ok())?;
+fn read_entry(
+    port: &mut Attributes<'_>,
+    index: u32,
+    answer: Answer<Vec<u8>>,
+    transport: Transport,
+) -> Option<GidEntry> {
+    let gid: Gid = port.parsed("gids", answer.map(to_text), |text| text.parse().ok())?;
     if gid.is_zero() || transport != Transport::Roce && gid.is_bare_prefix() {
         return None;
     }

@@ -58,16 +58,16 @@ impl Live {
         let _asking = self.ask(path)?;
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::NOCTTY)?;
         let mut content = Vec::new();
-        // A page holds any sysfs attribute. The standard library would also ask each time how long the file is.
-        let mut page = [0; 4096];
+        // A page holds any sysfs attribute. It is not cleared first: that would take longer than the reading.
+        let mut page = [MaybeUninit::uninit(); 4096];
         // Elsewhere (procfs) a read may be short of a page in the midst of a file.
-        let ends_short = path.starts_with("/sys");
+        let ends_short = path.as_os_str().as_bytes().starts_with(b"/sys/");
         loop {
             match rustix::io::read(&fd, &mut page) {
-                Ok(0) => return Ok(content),
-                Ok(length) => {
-                    content.extend_from_slice(&page[..length]);
-                    if ends_short && length < page.len() {
+                Ok(([], _)) => return Ok(content),
+                Ok((part, rest)) => {
+                    content.extend_from_slice(part);
+                    if ends_short && !rest.is_empty() {
                         return Ok(content);
                     }
                 }
