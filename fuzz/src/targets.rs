@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rocade_core::check::{Against, check};
-use rocade_core::config::parse_config_json;
+use rocade_core::config::parse_config;
 use rocade_core::judge;
 use rocade_core::policy::Policy;
 use rocade_host::{
@@ -73,9 +73,9 @@ pub fn statistics(data: &[u8]) {
     assert!(kept.len() <= count);
 }
 
-/// The configuration of the k8s-rdma-shared-dev-plugin.
+/// A configuration of either dialect.
 pub fn config(data: &[u8]) {
-    let _ = parse_config_json("config.json", &String::from_utf8_lossy(data), true);
+    let _ = parse_config("config", &String::from_utf8_lossy(data), true);
 }
 
 /// A policy.

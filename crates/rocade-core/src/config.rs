@@ -1,20 +1,33 @@
 //! Configuration as text → types. The types are the same whichever format they were written in; each format has a
 //! file below. Which file is read, and when, is the agent's business.
 
+mod agent_config;
 mod config_json;
+mod convert;
 mod file;
 mod json;
+mod value;
+mod wrong;
 
-pub use config_json::{DEFAULT_PREFIX, parse_config_json};
+pub use agent_config::{Section, agent_config_schema, render_agent_config};
+pub use config_json::parse_config_json;
+pub use convert::to_agent_config;
 pub use file::{ConfigFile, parse_config};
 
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 use crate::host::{FunctionKind, LinkLayer, RoleKind, Transport};
 use crate::names::ResourceName;
+
+/// Prefix of a resource that names none.
+pub const DEFAULT_PREFIX: &str = "rdma";
+
+/// The kubelet takes device lists of at most 4 MiB; an entry with a six-digit ID costs 19 bytes.
+pub const MAX_SLOTS: u32 = 200_000;
 
 /// What was read and what is odd about it, or all findings, at least one of them an error.
 pub type Parsed<T> = Result<(T, Vec<Finding>), Vec<Finding>>;
@@ -115,7 +128,9 @@ pub struct Health {
 }
 
 /// Who learns of a failed HCA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum HealthPolicy {
     /// Log, metrics, status; the devices stay Healthy.
     Report,
@@ -124,7 +139,9 @@ pub enum HealthPolicy {
 }
 
 /// What a pool does when some of the HCAs behind one ID have failed; when all have, its policy counts alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Degraded {
     /// All its IDs are unhealthy.
     Withhold,
@@ -162,10 +179,13 @@ pub struct Publish {
 }
 
 /// How node labels are set.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Labels {
     /// Not at all.
     #[default]
+    #[serde(rename = "none")]
     Off,
     /// By a feature file of the node feature discovery, without access to the API server.
     Nfd,

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 /// Crate → its normal dependencies, all of them: rooms and outside libraries.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("rocade-core", &["garde", "schemars", "serde", "serde-saphyr", "serde_json", "thiserror"]),
+    (
+        "rocade-core",
+        &["garde", "schemars", "serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"],
+    ),
     (
         "rocade-host",
         &[

@@ -2,22 +2,36 @@
 //! encoding/json matches them, null leaves a field unset, the last of two equal keys wins. Its own rules live in
 //! github.com/Mellanox/k8s-rdma-shared-dev-plugin pkg/resources/resources_manager.go (ReadConfig, ValidateConfigs).
 //! Beyond them, what could only end in a silent nothing is said: a name that Kubernetes refuses, a resource without
-//! slots, an unknown key.
+//! slots, an unknown key, a value that no HCA has. Case and 0x of PCI ids and the case of link types are mended.
 
 use super::json::{Member, Node, Position, Value, parse_json};
-use super::{Config, Parsed, Resource, Selectors};
+use super::wrong::nearest;
+use super::{Config, DEFAULT_PREFIX, MAX_SLOTS, Parsed, Resource, Selectors};
 use crate::finding::{Finding, Severity};
 use crate::names::{ParseNameError, ResourceName};
 
-/// Prefix of a resource whose entry names none.
-pub const DEFAULT_PREFIX: &str = "rdma";
+#[cfg(test)]
+mod tests;
+mod values;
 
-/// The kubelet takes device lists of at most 4 MiB; an entry with a six-digit ID costs 19 bytes.
-const MAX_SLOTS: i64 = 200_000;
+use values::Check;
 
 const TOP_KEYS: [&str; 2] = ["periodicUpdateInterval", "configList"];
 const RESOURCE_KEYS: [&str; 5] = ["resourceName", "resourcePrefix", "rdmaHcaMax", "devices", "selectors"];
 const SELECTOR_KEYS: [&str; 5] = ["vendors", "deviceIDs", "drivers", "ifNames", "linkTypes"];
+
+/// Keys of the SR-IOV network device plugin and of `kind: AgentConfig`, and what stands for them here.
+const FOREIGN_KEYS: [(&str, &str); 9] = [
+    ("resourceList", "it is the SR-IOV network device plugin's; resources stand under configList"),
+    ("pfNames", "interfaces stand under ifNames"),
+    ("netdevs", "interfaces stand under ifNames"),
+    ("rootDevices", "select by the interface under ifNames (`kind: AgentConfig` has pciAddresses)"),
+    ("pciAddresses", "select by the interface under ifNames (`kind: AgentConfig` has pciAddresses)"),
+    ("linkLayers", "link types stand under linkTypes"),
+    ("isRdma", "every resource here is of RDMA devices"),
+    ("name", "the name stands under resourceName"),
+    ("slots", "their number stands under rdmaHcaMax"),
+];
 
 /// Reads the text of a config.json; `file` is the name to call it in findings.
 ///
@@ -133,7 +147,7 @@ impl Judge<'_> {
                 "resourceName" => draft.name = self.text(value, &path).or(draft.name),
                 "resourcePrefix" => draft.prefix = self.text(value, &path).or(draft.prefix),
                 "rdmaHcaMax" => draft.slots = self.whole_number(value, &path).or(draft.slots),
-                "devices" => self.texts(value, &path, &mut draft.devices),
+                "devices" => self.checked_texts(value, &path, &mut draft.devices, Self::device),
                 _ => self.selectors(value, &path, &mut draft.selectors),
             }
             if self.unread() > unread {
@@ -145,14 +159,14 @@ impl Judge<'_> {
 
     fn selectors(&mut self, node: &Node, path: &str, selectors: &mut Selectors) {
         for (key, member) in self.members(node, path, &SELECTOR_KEYS) {
-            let list = match key {
-                "vendors" => &mut selectors.vendors,
-                "deviceIDs" => &mut selectors.device_ids,
-                "drivers" => &mut selectors.drivers,
-                "ifNames" => &mut selectors.if_names,
-                _ => &mut selectors.link_types,
+            let (list, check): (_, Check<Self>) = match key {
+                "vendors" => (&mut selectors.vendors, Self::vendor),
+                "deviceIDs" => (&mut selectors.device_ids, Self::device_id),
+                "drivers" => (&mut selectors.drivers, Self::driver),
+                "ifNames" => (&mut selectors.if_names, Self::netdev),
+                _ => (&mut selectors.link_types, Self::link_type),
             };
-            self.texts(&member.value, &format!("{path}.{key}"), list);
+            self.checked_texts(&member.value, &format!("{path}.{key}"), list, check);
         }
     }
 
@@ -210,7 +224,7 @@ impl Judge<'_> {
                 self.warning("RDC708", at, &path, "0: no Pod can ever get the resource", wanted, cure);
                 Some(0)
             }
-            Some((at, n)) if !(0..=MAX_SLOTS).contains(&n) => {
+            Some((at, n)) if !(0..=i64::from(MAX_SLOTS)).contains(&n) => {
                 self.error("RDC707", at, &path, n.to_string(), wanted, cure);
                 None
             }
@@ -323,10 +337,11 @@ impl Judge<'_> {
     }
 
     fn unknown_key(&mut self, member: &Member, path: &str, known: &[&'static str]) {
-        let nearest = known.iter().min_by_key(|k| distance(&folded(k), &folded(&member.key)));
-        let nearest = nearest.copied().unwrap_or_default();
+        let foreign = FOREIGN_KEYS.iter().find(|(key, _)| folded(key) == folded(&member.key));
+        let near = nearest(&folded(&member.key), known).map(|key| format!("the nearest key is {key}"));
+        let advice = foreign.map(|(_, advice)| (*advice).to_owned()).or(near);
+        let cure = ["it is ignored".to_owned()].into_iter().chain(advice).collect::<Vec<_>>().join("; ");
         let wanted = format!("one of {}", known.join(", "));
-        let cure = format!("it is ignored; the nearest key is {nearest}");
         self.warning("RDC702", member.at, path, "an unknown key", wanted, cure);
     }
 
@@ -346,14 +361,6 @@ impl Judge<'_> {
             },
             Value::Null => None,
             other => self.wrong_kind(node.at, path, other, "a whole number, as 100"),
-        }
-    }
-
-    fn texts(&mut self, node: &Node, path: &str, list: &mut Vec<String>) {
-        let Some(items) = self.list(node, path) else { return };
-        list.clear();
-        for (i, item) in items.iter().enumerate() {
-            list.extend(self.text(item, &format!("{path}[{i}]")).map(|(_, text)| text));
         }
     }
 
@@ -427,21 +434,3 @@ fn folded(key: &str) -> String {
     };
     key.chars().map(fold).collect()
 }
-
-/// Edit distance: insertions, deletions and replacements that make one of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests;

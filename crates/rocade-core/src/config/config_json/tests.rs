@@ -148,6 +148,117 @@ fn what_cannot_be_served_is_refused_with_its_line_and_key() {
     }
 }
 
+/// What is said of one resource with these keys: code, subject behind its path, seen, wanted, cure.
+fn said(keys: &str) -> Vec<String> {
+    let text = file_of(&[&format!(r#"{{"resourceName": "a", "rdmaHcaMax": 1, {keys}}}"#)]);
+    let (_, findings) = accepted(&text);
+    let is_strict = |f: &&Finding| f.severity != Severity::Note;
+    let strict = parse_config_json("config.json", &text, true);
+    assert_eq!(strict.is_err(), findings.iter().filter(is_strict).count() > 0, "{findings:?}");
+    findings.iter().map(|f| format!("{} {f}", f.severity)).collect()
+}
+
+#[test]
+fn an_entry_by_which_no_hca_can_be_found_is_warned_of_with_the_right_form() {
+    for (keys, key, words) in [
+        // F03: bus numbers, the driver of the RDMA device, another word for ether.
+        (
+            r#""deviceIDs": ["159b", "b500"]"#,
+            "deviceIDs[1]",
+            "note `b500` looks like the bus number … as 1021 … lspci -nn",
+        ),
+        (
+            r#""drivers": ["irdma"]"#,
+            "drivers[0]",
+            "warning `irdma`, wanted the driver of the PCI function … ice, or i40e on X722",
+        ),
+        (
+            r#""linkTypes": ["ethernet"]"#,
+            "linkTypes[0]",
+            "warning `ethernet`, wanted a link type: ether or infiniband … did you mean `ether`?",
+        ),
+        // F04: PCI addresses, the driver of the RDMA device.
+        (
+            r#""deviceIDs": ["1021", "0000:aa:00.2"]"#,
+            "deviceIDs[1]",
+            "warning `0000:aa:00.2`, wanted a PCI device id … a PCI address … ifNames",
+        ),
+        (r#""drivers": ["mlx5_ib"]"#, "drivers[0]", "warning `mlx5_ib` … write mlx5_core"),
+        (r#""deviceIDs": ["b5:00"]"#, "deviceIDs[0]", "warning `b5:00` … a PCI address"),
+        (
+            r#""deviceIDs": ["b5"]"#,
+            "deviceIDs[0]",
+            "warning `b5`, wanted a PCI device id of four hexadecimal digits",
+        ),
+        (r#""deviceIDs": ["15b3:1021"]"#, "deviceIDs[0]", "warning … the vendor is 15b3 and the device 1021"),
+        // F10: hexadecimal in another case and with 0x is read as it is meant.
+        (r#""deviceIDs": ["101B"]"#, "deviceIDs[0]", "warning[RDC715] `101B`, wanted `101b`; it is read so"),
+        (r#""vendors": ["0x15b3"]"#, "vendors[0]", "warning[RDC715] `0x15b3`, wanted `15b3`"),
+        (r#""vendors": ["15B3"]"#, "vendors[0]", "warning[RDC715] `15B3`, wanted `15b3`"),
+        (r#""linkTypes": ["Ether"]"#, "linkTypes[0]", "warning[RDC715] `Ether`, wanted `ether`"),
+        (r#""vendors": ["Mellanox Technologies"]"#, "vendors[0]", "warning … that is 15b3"),
+        (r#""vendors": ["0x115b3"]"#, "vendors[0]", "warning `0x115b3`, wanted a PCI vendor id"),
+        (r#""linkTypes": ["InfiniBnd"]"#, "linkTypes[0]", "warning `InfiniBnd`, wanted a link type"),
+        (r#""drivers": ["mlx5-core"]"#, "drivers[0]", "warning … the nearest driver is mlx5_core"),
+        (r#""drivers": ["rdma_rxe"]"#, "drivers[0]", "warning … it has no PCI function"),
+        (r#""ifNames": ["ens*"]"#, "ifNames[0]", "warning `ens*` … config.json knows no patterns"),
+        (r#""ifNames": ["0000:aa:00.2"]"#, "ifNames[0]", "warning … it is a PCI address"),
+        (r#""ifNames": ["mlx5_0:1"]"#, "ifNames[0]", "warning … no interface can have such a name"),
+        (r#""ifNames": ["enp5s0f1np1subinterface"]"#, "ifNames[0]", "warning … at most 15 characters"),
+        (r#""ifNames": [""]"#, "ifNames[0]", "warning a blank entry … leave it out"),
+        (r#""vendors": [" "]"#, "vendors[0]", "warning a blank entry"),
+        (r#""deviceIDs": [""]"#, "deviceIDs[0]", "warning a blank entry"),
+        (r#""drivers": [""]"#, "drivers[0]", "warning a blank entry"),
+        (r#""linkTypes": [""]"#, "linkTypes[0]", "warning a blank entry"),
+    ] {
+        let said = said(&format!("\"selectors\": {{{keys}}}"));
+        assert_eq!(said.len(), 1, "{keys}: {said:?}");
+        assert!(
+            said[0].contains(&format!("config.json:2 configList[0].selectors.{key}: ")),
+            "{keys}: {said:?}"
+        );
+        let (severity, rest) = words.split_once(' ').unwrap();
+        assert!(said[0].contains(severity), "{keys}: {said:?}, wanted {severity}");
+        assert!(rest.split('…').all(|part| said[0].contains(part.trim())), "{keys}: {said:?}, wanted {rest}");
+    }
+    let device_id_among_interfaces = said(r#""devices": ["101d"]"#);
+    assert!(device_id_among_interfaces[0].contains("devices[0]: `101d`, wanted the name of an interface"));
+    let right = r#""selectors": {"vendors": ["15b3", "8086"], "deviceIDs": ["1021"], "drivers": ["mlx5_core", "ice", "ionic",
+        "some_new_driver"], "ifNames": ["ens18np0", "bond0.40", "eth0"], "linkTypes": ["ether", "infiniband"]}"#;
+    assert_eq!(said(right), [""; 0]);
+}
+
+#[test]
+fn what_is_mended_is_compared_as_it_was_meant() {
+    let entry = r#"{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"vendors": ["0X15B3", "Mellanox"],
+        "deviceIDs": ["101B"], "linkTypes": ["Infiniband", "ethernet"]}}"#;
+    let selectors = accepted(&file_of(&[entry])).0.resources.remove(0).selectors;
+    assert_eq!(selectors.vendors, ["15b3", "Mellanox"]);
+    assert_eq!(
+        (&selectors.device_ids[..], &selectors.link_types[..]),
+        (&["101b".to_owned()][..], &["infiniband".to_owned(), "ethernet".to_owned()][..])
+    );
+}
+
+#[test]
+fn keys_of_the_sr_iov_plugin_are_told_what_stands_for_them_here() {
+    // F10.
+    let refusals = |text: &str| match parse_config_json("config.json", text, false) {
+        Ok(_) => panic!("{text} was accepted"),
+        Err(findings) => findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    };
+    let said = refusals(r#"{"resourceList": [{"resourceName": "a"}]}"#);
+    assert!(
+        said[0].contains("config.json:1 resourceList: an unknown key") && said[0].contains("configList"),
+        "{said:?}"
+    );
+    assert!(said[1].contains("no resource, wanted at least one"), "{said:?}");
+    let said =
+        refusals(&file_of(&[r#"{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"pfNames": ["e"]}}"#]));
+    assert!(said[0].contains("selectors.pfNames: an unknown key") && said[0].contains("ifNames"), "{said:?}");
+    assert!(said[1].contains("configList[0]: no selectors"), "{said:?}");
+}
+
 #[test]
 fn a_resource_without_slots_is_warned_of_and_refused_when_strict() {
     for max in ["", "\"rdmaHcaMax\": 0,", "\"rdmaHcaMax\": null,"] {
