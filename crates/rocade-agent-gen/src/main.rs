@@ -23,13 +23,21 @@ struct Interface {
     own: &'static [(&'static str, &'static str)],
 }
 
-const INTERFACES: [Interface; 2] = [
+const INTERFACES: [Interface; 3] = [
     Interface {
         proto: "deviceplugin_v1beta1.proto",
         rust: "rocade-agent/src/api/v1beta1.rs",
         package: "v1beta1.rs",
         server: true,
         own: &[(".v1beta1.ListAndWatchResponse", "crate::list::DeviceList")],
+    },
+    // Both sides as the fake kubelet of the bench has them: with the list as a kubelet decodes it.
+    Interface {
+        proto: "deviceplugin_v1beta1.proto",
+        rust: "rocade-lab/src/fake_kubelet/v1beta1.rs",
+        package: "v1beta1.rs",
+        server: true,
+        own: &[],
     },
     Interface {
         proto: "podresources_v1.proto",

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use rocade_lab::cache::Cache;
 use rocade_lab::cluster::{Cluster, Options};
 use rocade_lab::steps::{Steps, tell};
-use rocade_lab::{demo, holder, interrupt, preflight, product, record};
+use rocade_lab::{demo, holder, interrupt, launch, preflight, product, record};
 
 #[derive(Parser)]
 #[command(about = "rocade's bench: two soft-RoCE nodes with a real Kubernetes (development only)")]
@@ -53,6 +53,19 @@ enum Lab {
         #[arg(long)]
         keep: bool,
     },
+    /// Become another program
+    #[command(hide = true)]
+    Launch {
+        /// Have sockets of RDMA netlink fail, as on a kernel from before it
+        #[arg(long)]
+        hide_rdma_netlink: bool,
+        /// Where to write when that was, in nanoseconds since 1970
+        #[arg(long)]
+        stamp: Option<PathBuf>,
+        /// Passed as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        program: Vec<String>,
+    },
     /// kubectl on the running cluster
     #[command(disable_help_flag = true)]
     Kubectl {
@@ -75,9 +88,17 @@ fn main() -> ExitCode {
 
 /// False when the demo had a row that failed.
 fn run(command: Lab) -> Result<bool> {
+    if let Lab::Launch { hide_rdma_netlink, stamp, program } = command {
+        if hide_rdma_netlink {
+            launch::hide_rdma_netlink()?;
+        }
+        let launched = launch::launch(Command::new(&program[0]).args(&program[1..]), stamp.as_deref());
+        return launched.map(|()| true);
+    }
     interrupt::install()?;
     let cache = Cache::open(Steps::new())?;
     match command {
+        Lab::Launch { .. } => Ok(()),
         Lab::Demo { keep } => return demo::run_demo(&cache, keep),
         Lab::Up { rocade } => up(&cache, rocade),
         Lab::Down => down(&cache),

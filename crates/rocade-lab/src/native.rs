@@ -18,6 +18,7 @@ use crate::cache::Cache;
 use crate::command;
 use crate::holder::Holder;
 use crate::kubernetes::Release;
+use crate::process::{Process, wait};
 use crate::steps::tell;
 use crate::{host_packages, preflight};
 
@@ -25,15 +26,11 @@ pub mod cgroups;
 mod parts;
 mod plugins;
 pub mod pod_resources;
-mod process;
 mod render;
 
+pub use crate::process::Signal;
 use parts::Parts;
 use pod_resources::Devices;
-use process::Process;
-
-/// Of everything here that takes a second or less on an idle machine.
-const LIMIT: Duration = Duration::from_secs(90);
 
 /// What a node is started with.
 #[derive(Debug)]
@@ -46,15 +43,6 @@ pub struct Options {
     pub config: PathBuf,
     /// The release that its kubelet is of.
     pub kubernetes: Release,
-}
-
-/// How a process is told to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGTERM.
-    Term,
-    /// SIGKILL.
-    Kill,
 }
 
 /// A running node.
@@ -338,20 +326,6 @@ impl Drop for NativeNode {
         if let Err(error) = self.end() {
             tell(&format!("rocade-lab: taking the native node down: {error:#}"));
         }
-    }
-}
-
-/// Asks every few milliseconds until there is an answer.
-fn wait<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> Result<T> {
-    let begun = Instant::now();
-    loop {
-        if let Some(answer) = answer() {
-            return Ok(answer);
-        }
-        if begun.elapsed() > LIMIT {
-            bail!("waited {} s for {what}", LIMIT.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::process::Process;
-use super::{NativeNode, Signal, wait};
+use super::NativeNode;
 use crate::command;
+use crate::process::{Process, Signal, wait};
 
 impl NativeNode {
     /// Starts an agent, beside those that run.
