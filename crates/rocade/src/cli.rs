@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::log::{Format, Level};
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, config, install, inventory, pingpong, snapshot, status};
+use crate::{agent, check, config, install, inventory, pingpong, plan, snapshot, status};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Inventory(inventory::Args),
     /// Judge this host: what is wrong, what was seen, what to do
     Check(check::Args),
+    /// Show what a configuration would offer of this host, and why each HCA is in or out
+    Plan(plan::Args),
     /// Record this host into a file that every reading command takes with --from
     Snapshot(snapshot::Args),
     /// Look at configurations of the agent without running it
@@ -46,6 +48,7 @@ impl Command {
         match self {
             Command::Inventory(args) => inventory::run(&args, terminal),
             Command::Check(args) => check::run(&args),
+            Command::Plan(args) => plan::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Config(command) => config::run(&command),
             Command::Agent(args) => agent::run(&args, log),

@@ -14,6 +14,7 @@ mod links;
 mod log;
 mod outcome;
 mod pingpong;
+mod plan;
 mod snapshot;
 mod source;
 mod status;
