@@ -19,7 +19,7 @@ test-kubelets: ## the native node's tests with each release of the kubelet; buil
 soak: fuzz ## the same life cycles, many times over, and the fuzzers for long
 	ROCADE_NATIVE_RESTARTS=100 ROCADE_NATIVE_KILLS=100 ROCADE_NATIVE_UPDATES=50 ROCADE_NATIVE_MISHAPS=50 $(BENCH) --test native
 
-# Stable Rust can fuzz where it may use what is not stable; without a sanitizer, since there is no unsafe code to watch.
+# Stable Rust can fuzz where it may use what is not stable; without a sanitizer, since none of what is fuzzed is unsafe code.
 fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new is kept in fuzz/found
 	command -v cargo-fuzz || cargo install --locked cargo-fuzz@0.13.1
 	cd fuzz && for target in $$(cargo fuzz list); do \

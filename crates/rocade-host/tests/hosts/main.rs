@@ -198,6 +198,21 @@ fn what_grants_need_is_read_alike_without_gids_and_counters() {
     }
 }
 
+/// A driver may have to ask its firmware for each, so who needs no counters does not ask.
+#[test]
+fn driver_statistics_are_read_with_counters_alone_and_recorded_again() {
+    let text = fs::read_to_string(recorded::recorded_host("seed-4hca-bond")).unwrap();
+    let section = "ethtool statistics\n {\"netdev\":\"ens18np0\",\"values\":{\"rx_discards_phy\":7}}\n";
+    let body = text.rsplit_once("end ").unwrap().0.to_owned() + section;
+    let text = format!("{body}end {}\n", body.lines().count());
+    let root = Root::recorded("with statistics", text.as_bytes()).unwrap();
+    let count = |scope| read_parts(&root, scope).netdevs.iter().filter(|n| n.statistics.is_some()).count();
+    let tables = Scope { counters: false, ..Scope::ALL };
+    assert_eq!([Scope::ALL, tables, Scope::GRANTS].map(count), [1, 0, 0]);
+    assert!(!read_parts(&root, Scope::GRANTS).unknown.keys().any(|field| field.contains("statistics")));
+    assert_eq!(record(&root).print(), text);
+}
+
 #[test]
 fn the_recording_of_this_machine_gives_the_same_inventory() {
     let live = Root::live("/").unwrap();
