@@ -26,10 +26,9 @@ pub fn lay_out(host: &Path, folder: &Path) -> Result<Vec<String>> {
             let place = folder.join(path.strip_prefix("/").unwrap_or(path));
             result = write(&place, node).with_context(|| format!("lay out {}", place.display()));
         }
-        if let (Some("/sys/class/net"), Some(name)) = (path.parent().and_then(Path::to_str), path.file_name())
-        {
-            netdevs.push(name.to_string_lossy().into_owned());
-        }
+        let is_netdev = path.parent() == Some(Path::new("/sys/class/net")) && matches!(node, Node::Link(_));
+        netdevs
+            .extend(path.file_name().filter(|_| is_netdev).map(|name| name.to_string_lossy().into_owned()));
     });
     netdevs.retain(|name| name != "lo");
     result.map(|()| netdevs)

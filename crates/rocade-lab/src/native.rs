@@ -43,6 +43,8 @@ pub struct Options {
     pub config: PathBuf,
     /// The release that its kubelet is of.
     pub kubernetes: Release,
+    /// The program `rocade-lab` itself.
+    pub launcher: PathBuf,
 }
 
 /// A running node.

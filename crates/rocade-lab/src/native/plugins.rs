@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::NativeNode;
 use crate::command;
+use crate::host_tree;
+use crate::peer::Peer;
 use crate::process::{Process, Signal, wait};
 
 impl NativeNode {
@@ -17,10 +20,44 @@ impl NativeNode {
     /// # Errors
     /// It does not start.
     pub fn start_agent(&mut self) -> Result<()> {
-        let mut agent = std::process::Command::new(&self.options.rocade);
-        agent.arg("agent").arg("--from").arg(&self.options.host).arg("--config").arg(&self.options.config);
+        self.start_agent_with(&self.options.config.clone())
+    }
+
+    /// Starts an agent with another configuration than the node's.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_agent_with(&mut self, config: &Path) -> Result<()> {
+        let mut agent = Command::new(&self.options.rocade);
+        agent.arg("agent").arg("--from").arg(&self.options.host).arg("--config").arg(config);
+        self.start_plugin("agent", &agent)
+    }
+
+    /// Starts the k8s-rdma-shared-dev-plugin with the node's configuration, as one more agent: over the recorded host
+    /// laid out as files in place of /sys, and on a kernel that seems to be from before RDMA netlink.
+    ///
+    /// # Errors
+    /// It cannot be built or does not start.
+    pub fn start_peer(&mut self) -> Result<()> {
+        let peer = Peer::prepare(&self.cache)?;
+        let tree = self.folder()?.join("host");
+        if !tree.exists() {
+            let netdevs = host_tree::lay_out(&self.options.host, &tree)?.join(" ");
+            let tun = "mkdir -p /dev/net; mknod /dev/net/tun c 10 200";
+            self.script(&format!("{tun}; for name in {netdevs}; do ip tuntap add dev $name mode tap; done"))?;
+        }
+        let program = peer.command(&self.options.config);
+        let mut start = Command::new("unshare");
+        start.args(["--mount", "sh", "-ec", "mount --bind \"$0\" /sys; exec \"$@\""]).arg(tree.join("sys"));
+        start.arg(&self.options.launcher).args(["launch", "--hide-rdma-netlink", "--"]);
+        start.arg(program.get_program()).args(program.get_args());
+        start.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.start_plugin("peer", &start)
+    }
+
+    fn start_plugin(&mut self, kind: &str, program: &Command) -> Result<()> {
         self.started += 1;
-        let process = Process::start(self.holder()?, &format!("agent-{:03}", self.started), &agent)?;
+        let process = Process::start(self.holder()?, &format!("{kind}-{:03}", self.started), program)?;
         self.agents.push_back(process);
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod grants;
 mod left_behind;
 mod rounds;
+mod takeover;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -65,6 +66,12 @@ fn trials() -> Vec<Trial> {
         ),
         on(&node, "native: a removed plugin directory costs nothing", rounds::remove_directory),
         on(&node, "native: an agent that starts on a full disk serves when it can", rounds::fill_disk),
+        on(
+            &node,
+            "native: a takeover from the plugin that most have, and back, costs no Pod its grant",
+            takeover::take_over,
+        ),
+        on(&node, "native: a list of 64000 devices reaches the kubelet", takeover::list_many),
         trial("native: nothing is left when it has ended", move || {
             let node = ended.lock().expect("no trial panics").take();
             node.context("not run: the node did not start")?.stop()?;
@@ -100,6 +107,7 @@ fn start() -> Result<NativeNode> {
         host: fixtures.join("hosts/seed-4hca-bond.host"),
         config: fixtures.join("configs/three-rails.json"),
         kubernetes: std::env::var("ROCADE_NATIVE_KUBERNETES").as_deref().unwrap_or("1.37").parse()?,
+        launcher: env!("CARGO_BIN_EXE_rocade-lab").into(),
     };
     NativeNode::start(&cache, options)
 }

@@ -159,9 +159,7 @@ fn run(
     count: &str,
     befall: impl Fn(&mut NativeNode, usize) -> Result<()>,
 ) -> Result<()> {
-    let variable = format!("ROCADE_NATIVE_{count}");
-    let count: usize = std::env::var(&variable).map_or(Ok(5), |n| n.parse())?;
-    ensure!(count > 0, "{variable} must be 1 or more");
+    let count = times(count)?;
     let (mut listed, mut admitted, mut grants) = (Vec::new(), Vec::new(), Grants::default());
     grants.admit(node, format!("{name}-first"))?;
     for round in 0..count {
@@ -182,7 +180,15 @@ fn run(
     Ok(())
 }
 
-fn summary(times: &mut [Duration]) -> String {
+/// What the variable `ROCADE_NATIVE_{count}` says.
+pub(crate) fn times(count: &str) -> Result<usize> {
+    let variable = format!("ROCADE_NATIVE_{count}");
+    let count = std::env::var(&variable).map_or(Ok(5), |n| n.parse())?;
+    ensure!(count > 0, "{variable} must be 1 or more");
+    Ok(count)
+}
+
+pub(crate) fn summary(times: &mut [Duration]) -> String {
     times.sort();
     let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
     format!("{:.2} s (median), {:.2} s (slowest)", median.as_secs_f64(), slowest.as_secs_f64())
