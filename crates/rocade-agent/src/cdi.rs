@@ -79,11 +79,16 @@ impl SpecFile {
         }
     }
 
-    /// Writes the file unless it is there and says the same.
+    /// Writes the file unless it is there and says the same; without an HCA there is none.
     fn write(&self, host: &Host) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(&spec(host)).map_err(io::Error::other)?;
-        let path = self.dir.join(FILE);
+        let (spec, path) = (spec(host), self.dir.join(FILE));
         let mut written = lock(&self.written);
+        if spec.devices.is_empty() {
+            // A file without devices is refused whole.
+            *written = None;
+            return remove(&path);
+        }
+        let text = serde_json::to_string_pretty(&spec).map_err(io::Error::other)?;
         let same = |(last, file): &(String, FileId)| *last == text && FileId::of(&path) == Some(*file);
         if written.as_ref().is_some_and(same) {
             return Ok(());
@@ -153,6 +158,16 @@ fn tell(old: &Switch, new: &Switch) {
         Switch::Off => tracing::info!("grants are by device nodes"),
         Switch::On => tracing::info!(kind = KIND, "grants are by CDI names"),
         Switch::Refused(why) => tracing::error!(%why, "grants are by device nodes, not by CDI names"),
+    }
+}
+
+/// Removes a file that may be there.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(())
+        }
+        removed => removed,
     }
 }
 

@@ -13,7 +13,7 @@ use rocade_core::config::Labels;
 use rocade_core::labels::{SinceBoot, labels};
 use tokio::sync::watch;
 
-use crate::cdi::write_whole;
+use crate::cdi::{remove, write_whole};
 use crate::state::NodeState;
 
 /// Where the worker of the node feature discovery looks (source `local`).
@@ -84,16 +84,7 @@ pub(crate) async fn run_feature_file(
 }
 
 fn write(path: &Path, text: Option<&str>) -> io::Result<()> {
-    let Some(text) = text else {
-        return match fs::remove_file(path) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(())
-            }
-            removed => {
-                removed.inspect(|()| tracing::info!(file = %path.display(), "took the node labels away"))
-            }
-        };
-    };
+    let Some(text) = text else { return remove(path) };
     write_whole(path, text).inspect(|()| tracing::info!(file = %path.display(), "wrote node labels"))
 }
 

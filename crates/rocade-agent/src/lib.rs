@@ -5,6 +5,7 @@
 
 pub mod api;
 mod cdi;
+mod cluster;
 mod config;
 mod cri;
 mod directory;

@@ -17,19 +17,27 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use rocade_core::status::Status;
 use rocade_host::Root;
 use tokio::sync::watch;
 
+pub use crate::cluster::Access;
 pub use client::{AskError, read_status, write_log_level};
 pub use metrics::{Kind, METRICS, Metric};
 
 use crate::cdi::{CDI_DIR, RUNTIMES, SpecFile, run_spec_file};
+use crate::cluster::run_cluster;
 use crate::labels::{FEATURES_DIR, Memory, run_feature_file};
 use crate::state::NodeState;
 use pages::Pages;
 
 /// Where the agent listens for `rocade status`.
 pub const AGENT_SOCKET: &str = "/run/rocade/agent.sock";
+
+/// What the state alone tells, without the agent's own facts.
+pub(crate) fn report_state(state: &NodeState) -> Status {
+    report::report(state, &report::Agent::default())
+}
 
 /// The version of all crates.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -50,6 +58,10 @@ pub struct Outside {
     pub runtimes: Vec<PathBuf>,
     /// Where the node feature discovery looks for feature files.
     pub features_dir: PathBuf,
+    /// Name of the node in the cluster; None where it was not told.
+    pub node: Option<String>,
+    /// The API server, which is spoken to only where the configuration asks for it.
+    pub api_server: Access,
 }
 
 impl Default for Outside {
@@ -63,6 +75,8 @@ impl Default for Outside {
             cdi_dir: CDI_DIR.into(),
             runtimes: RUNTIMES.map(PathBuf::from).into(),
             features_dir: FEATURES_DIR.into(),
+            node: None,
+            api_server: Access::default(),
         }
     }
 }
@@ -146,17 +160,19 @@ pub(crate) async fn run_outside(
     cdi: Arc<SpecFile>,
     states: watch::Receiver<Arc<NodeState>>,
 ) {
-    let Outside { socket, listen, config, log, features_dir, .. } = outside;
-    let memory = Memory::read(socket.as_deref().and_then(Path::parent));
-    let labels = run_feature_file(features_dir, memory, states.clone());
+    let Outside { socket, listen, config, log, features_dir, node, api_server, .. } = outside;
+    let memory = || Memory::read(socket.as_deref().and_then(Path::parent));
+    let cluster = run_cluster(node, api_server, memory(), states.clone());
+    let labels = run_feature_file(features_dir, memory(), states.clone());
     let spec_file = run_spec_file(Arc::clone(&cdi), states.clone());
     let pages = Arc::new(Pages::new(place, states, config, log, cdi, SystemTime::now()));
     tokio::join!(
         labels,
         spec_file,
+        cluster,
         async {
-            match socket {
-                Some(path) => own_socket::run_socket(&path, &pages).await,
+            match &socket {
+                Some(path) => own_socket::run_socket(path, &pages).await,
                 None => std::future::pending().await,
             }
         },

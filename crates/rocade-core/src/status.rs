@@ -243,6 +243,16 @@ impl Status {
         config.chain(refused).chain(waiting).collect()
     }
 
+    /// The HCAs behind resources that Pods cannot use, each with why; empty where all can be used.
+    pub fn degraded(&self) -> Vec<String> {
+        let bad = |seen: &&HcaSeen| matches!(seen.condition, HcaCondition::Down | HcaCondition::Gone);
+        let offered = self
+            .hcas
+            .iter()
+            .filter(|seen| !seen.resources.is_empty() || seen.condition == HcaCondition::Gone);
+        offered.filter(bad).map(|seen| format!("{}: {}", seen.hca, seen.reason)).collect()
+    }
+
     /// Why Pods do not get all that was configured, each in a sentence; empty when they do.
     pub fn unserved(&self) -> Vec<String> {
         let short = |seen: &ResourceSeen| {
@@ -293,6 +303,31 @@ impl ResourceSeen {
         );
         all
     }
+}
+
+/// `2026-11-30T10:19:00` of seconds since 1970 (UTC), with the separator between date and time.
+pub fn date_and_time(unix_s: u64, separator: char) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let (year, month, day) = date(days);
+    format!(
+        "{year:04}-{month:02}-{day:02}{separator}{:02}:{:02}:{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// The date of a day counted from 1970-01-01, in the Gregorian calendar; years begin in March, so that the leap day is
+/// their last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use rocade_agent::outside::{AGENT_SOCKET, Listen, Outside};
+use rocade_agent::outside::{AGENT_SOCKET, Access, Listen, Outside};
 use rocade_agent::{CONFIG_JSON, DEVICE_PLUGIN_DIR, Error, Options, read_config, run_agent};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Socket for `rocade status`
     #[arg(long, value_name = "PATH", default_value = AGENT_SOCKET)]
     socket: PathBuf,
+    /// Name of this node, for labels, condition, taint and events by the API server
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
     /// Form of the log
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log_format: Format,
@@ -53,6 +56,8 @@ pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
         listen: args.listen,
         config: args.config.display().to_string(),
         log: Some(Arc::new(log)),
+        node: args.node_name.clone(),
+        api_server: Access::of_pod(env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")),
         ..Outside::default()
     };
     let options = Options {
@@ -63,6 +68,10 @@ pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("start the event loop")?.block_on(serve(options))
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 async fn serve(options: Options) -> anyhow::Result<Outcome> {

@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "serde_json",
             "thiserror",
             "tokio",
+            "tokio-rustls",
             "tokio-stream",
             "tonic",
             "tonic-prost",

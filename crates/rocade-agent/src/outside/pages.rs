@@ -86,7 +86,7 @@ impl Pages {
             Switch::Refused(why) => vec![why],
             Switch::Off | Switch::On => Vec::new(),
         };
-        Agent { config: &self.config, log_level, refused, started: self.started }
+        Agent { config: &self.config, log_level, refused, started: Some(self.started) }
     }
 
     fn ready(&self) -> Answer {

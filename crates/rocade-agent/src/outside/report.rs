@@ -20,12 +20,13 @@ use crate::state::{
 };
 
 /// What the agent is, besides its state.
+#[derive(Default)]
 pub(super) struct Agent<'a> {
     pub(super) config: &'a str,
     pub(super) log_level: String,
     /// What is off though it was asked for, and why.
     pub(super) refused: Vec<String>,
-    pub(super) started: SystemTime,
+    pub(super) started: Option<SystemTime>,
 }
 
 /// The whole document.
@@ -64,7 +65,7 @@ pub(super) fn report(state: &NodeState, agent: &Agent<'_>) -> Status {
         agent: AgentSeen {
             version: VERSION.into(),
             pid: std::process::id(),
-            started_unix_s: unix_s(agent.started),
+            started_unix_s: agent.started.map_or(0, unix_s),
             config: agent.config.to_owned(),
             config_refused: state.config_error.as_ref().map(|error| error.text.clone()),
             refused: agent.refused.clone(),

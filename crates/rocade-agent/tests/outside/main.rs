@@ -1,6 +1,7 @@
 //! What the agent shows beside the kubelet: its pages over HTTP and its socket.
 #![allow(clippy::unwrap_used, reason = "what is not as it must be ends the test")]
 
+mod cluster;
 mod page;
 
 use std::fs;

@@ -102,3 +102,32 @@ fn the_document_is_read_back_as_it_was_written() {
     assert_eq!(serde_json::from_str::<Status>(&json).unwrap(), status);
     assert!(json.contains(r#""way":"kubelet-socket""#) && json.contains(r#""schema_version":1"#), "{json}");
 }
+
+#[test]
+fn an_hca_that_is_down_or_gone_degrades_the_node_where_a_resource_has_it() {
+    let hca = |name: &str, condition, resources: &[&str]| HcaSeen {
+        hca: name.parse().unwrap(),
+        condition,
+        reason: "port 1 is DOWN".into(),
+        since_unix_s: 0,
+        flaps: 0,
+        resources: resources.iter().map(|name| name.parse().unwrap()).collect(),
+    };
+    let mut status = status(resource(Phase::Watched));
+    status.hcas = vec![
+        hca("mlx5_0", HcaCondition::Up, &["rdma/hca_a"]),
+        hca("mlx5_1", HcaCondition::InUse, &["rdma/hca_a"]),
+        hca("mlx5_2", HcaCondition::Down, &[]),
+    ];
+    assert_eq!(status.degraded(), Vec::<String>::new());
+    status.hcas.push(hca("mlx5_3", HcaCondition::Down, &["rdma/hca_a"]));
+    assert_eq!(status.degraded(), ["mlx5_3: port 1 is DOWN"]);
+}
+
+#[test]
+fn moments_are_dates_of_the_calendar() {
+    assert_eq!(date_and_time(0, ' '), "1970-01-01 00:00:00");
+    assert_eq!(date_and_time(951_782_399, 'T'), "2000-02-28T23:59:59");
+    assert_eq!(date_and_time(951_782_400, ' '), "2000-02-29 00:00:00");
+    assert_eq!(date_and_time(1_796_033_940, ' '), "2026-11-30 10:19:00");
+}

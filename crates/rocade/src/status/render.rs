@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rocade_core::status::{HcaCondition, Owner, Phase, ResourceSeen, SocketSeen, Status, Way};
+use rocade_core::status::{HcaCondition, Owner, Phase, ResourceSeen, SocketSeen, Status, Way, date_and_time};
 
 use crate::columns::{lay_out, wrap};
 use crate::terminal::Terminal;
@@ -166,33 +166,5 @@ fn list(terminal: Terminal, heading: &str, lines: Vec<String>) -> String {
 
 /// `2026-11-30 10:19:00Z` of seconds since 1970.
 fn moment(unix_s: u64) -> String {
-    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
-    let (year, month, day) = date(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
-}
-
-/// The date of a day counted from 1970-01-01, in the Gregorian calendar; years begin in March, so that the leap day is
-/// their last.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_dates_of_the_calendar() {
-        assert_eq!(moment(0), "1970-01-01 00:00:00Z");
-        assert_eq!(moment(951_782_399), "2000-02-28 23:59:59Z");
-        assert_eq!(moment(951_782_400), "2000-02-29 00:00:00Z");
-        assert_eq!(moment(1_796_033_940), "2026-11-30 10:19:00Z");
-    }
+    format!("{}Z", date_and_time(unix_s, ' '))
 }
