@@ -11,6 +11,7 @@ use crate::names::{HcaName, PciAddress, PortNum, ResourceName};
 
 mod device;
 mod findings;
+mod generate;
 mod held;
 mod identity;
 mod near_miss;
@@ -22,6 +23,7 @@ mod slots;
 
 pub use device::{Device, Grant, UnknownId};
 pub use findings::{OtherOffers, findings};
+pub use generate::{Generated, NoConfig, Omission, generate};
 pub use held::{Holdings, Listed, Refused, Standing};
 pub(crate) use identity::id;
 pub use reason::Reason;

@@ -44,15 +44,19 @@ pub(super) fn meant_ports(
     ports(host, dialect, selectors, hca)
 }
 
-/// Those that meet all selectors of ports. An interface of the parent device is that of no port in particular.
+/// Those that meet all selectors of ports. An interface of the parent device is that of no port in particular; a port
+/// without GID table beside one that has it carries no traffic.
 fn ports(host: &Host, dialect: Dialect, selectors: &Selectors, hca: &Hca) -> Result<Vec<PortNum>, Reason> {
     let named = |port: &&Port| {
         let names = netdevs::of_port(host, hca, port);
         selectors.if_names.iter().any(|wanted| names.iter().any(|name| fits_name(dialect, wanted, name)))
     };
     let any_named = hca.ports.iter().any(|port| named(&port));
+    let has_table = |port: &Port| port.gid_table_len != Some(0);
+    let any_table = hca.ports.iter().any(has_table);
     let meets = |port: &&Port| {
         (!any_named || named(port))
+            && (!any_table || has_table(port))
             && (selectors.link_layers.is_empty() || selectors.link_layers.contains(&port.link_layer))
             && (selectors.transports.is_empty() || selectors.transports.contains(&port.transport))
             && selectors.min_rate_gbps.is_none_or(|least| port.rate_gbps.is_some_and(|rate| rate >= least))
