@@ -7,6 +7,8 @@ pub struct Scope {
     pub gids: bool,
     /// Counters of ports, of devices and of the drivers of their interfaces.
     pub counters: bool,
+    /// What roles are told from: routes, storage, accelerators, the API server's address.
+    pub roles: bool,
     /// All that stands around the HCAs: PCIe links, modules, limits, kernel settings, config space, accelerators, routes, quality
     /// of service, storage, the Pod.
     pub surroundings: bool,
@@ -14,7 +16,7 @@ pub struct Scope {
 
 impl Scope {
     /// Everything.
-    pub const ALL: Scope = Scope { gids: true, counters: true, surroundings: true };
+    pub const ALL: Scope = Scope { gids: true, counters: true, roles: true, surroundings: true };
     /// What granting HCAs to Pods needs: HCAs, ports, netdevs and char devices.
-    pub const GRANTS: Scope = Scope { gids: false, counters: false, surroundings: false };
+    pub const GRANTS: Scope = Scope { gids: false, counters: false, roles: false, surroundings: false };
 }

@@ -33,8 +33,7 @@ pub(crate) fn read(root: &Root, host: &mut Host) {
     cards::read(root, host);
     health::read(root, host);
     links::read(root, host);
-    routes::read(root, host);
-    accelerators::read(root, host);
+    read_of_roles(root, host);
     let above = |path: &Vec<_>| path.clone();
     let bridges: BTreeSet<_> = host
         .hcas
@@ -44,9 +43,20 @@ pub(crate) fn read(root: &Root, host: &mut Host) {
         .flat_map(above)
         .collect();
     host.bridges = pci::read_bridges(root, bridges);
+    pod::read(root, host);
+}
+
+/// What the roles of HCAs are told from, and no more.
+pub(crate) fn read_for_roles(root: &Root, host: &mut Host) {
+    links::read_switches(root, host);
+    read_of_roles(root, host);
+}
+
+fn read_of_roles(root: &Root, host: &mut Host) {
+    routes::read(root, host);
+    accelerators::read(root, host);
     host.remote_storage = storage::read(root);
     host.api_server = read_text(root, KUBELET.as_ref()).ok().and_then(|text| parse_server(&text));
-    pod::read(root, host);
 }
 
 /// Where kubeadm tells the kubelet its API server.

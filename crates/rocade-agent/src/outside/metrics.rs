@@ -23,7 +23,7 @@ use crate::state::{Condition, NodeState, Phase, ResourceState};
 pub(super) use prometheus_text::CONTENT_TYPE;
 
 /// What of a host is read for a scrape.
-const SCOPE: Scope = Scope { gids: false, counters: true, surroundings: false };
+const SCOPE: Scope = Scope { counters: true, ..Scope::GRANTS };
 
 /// One metric.
 #[derive(Debug)]

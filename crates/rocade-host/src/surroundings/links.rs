@@ -40,6 +40,20 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     }
 }
 
+/// Which ports of which switch the interfaces are: planes of a card are told by it.
+pub(super) fn read_switches(root: &Root, host: &mut Host) {
+    for netdev in host.netdevs.iter_mut().filter(|netdev| netdev.pci_address.is_some()) {
+        if let Ok(dir) = root.member(CLASS, &netdev.name) {
+            read_switch(netdev, &mut Attributes::of(root, dir));
+        }
+    }
+}
+
+fn read_switch(netdev: &mut Netdev, files: &mut Attributes<'_>) {
+    netdev.port_name = files.optional("port_name", "phys_port_name", parse_text);
+    netdev.switch_id = files.optional("switch_id", "phys_switch_id", parse_text);
+}
+
 /// Virtual interfaces have no place, and know neither speed nor switch.
 fn read_attributes(root: &Root, netdev: &mut Netdev, dir: &Path) {
     let mut files = Attributes::of(root, dir.to_owned());
@@ -51,8 +65,7 @@ fn read_attributes(root: &Root, netdev: &mut Netdev, dir: &Path) {
     if dir.starts_with("/sys/devices/virtual") {
         return;
     }
-    netdev.port_name = files.optional("port_name", "phys_port_name", parse_text);
-    netdev.switch_id = files.optional("switch_id", "phys_switch_id", parse_text);
+    read_switch(netdev, &mut files);
     netdev.qos = qos::read(root, dir);
 }
 

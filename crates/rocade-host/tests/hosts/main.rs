@@ -214,6 +214,19 @@ fn driver_statistics_are_read_with_counters_alone_and_recorded_again() {
 }
 
 #[test]
+fn roles_are_the_same_by_what_they_are_told_from_alone() {
+    for file in recorded_hosts() {
+        let root = Root::open(&file).unwrap();
+        let roles = |scope| {
+            let mut host = read_parts(&root, scope);
+            rocade_core::judge(&mut host);
+            host.hcas.into_iter().map(|hca| (hca.name, hca.role)).collect::<Vec<_>>()
+        };
+        assert_eq!(roles(Scope { roles: true, ..Scope::GRANTS }), roles(Scope::ALL), "{}", file.display());
+    }
+}
+
+#[test]
 fn the_recording_of_this_machine_gives_the_same_inventory() {
     let live = Root::live("/").unwrap();
     let recorded = Archive::parse(record(&live).print().as_bytes()).unwrap();
