@@ -24,6 +24,14 @@ pub enum Error {
         /// All that is wrong or odd with it.
         findings: Vec<Finding>,
     },
+    /// The configuration has sections by node label, and the API server did not tell the labels.
+    #[error("the configuration asks for labels of the node {node}: {why}")]
+    NodeLabels {
+        /// This node.
+        node: String,
+        /// Why they are not known.
+        why: String,
+    },
     /// A unix socket's path has room for 107 bytes.
     #[error("{} is too long for a socket's path of at most 107 bytes", path.display())]
     SocketPathTooLong {

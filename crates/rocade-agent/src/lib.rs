@@ -29,7 +29,7 @@ use rocade_host::Root;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-pub use config::{CONFIG_JSON, read_config};
+pub use config::{AGENT_YAML, CONFIG_JSON, ConfigSource, Configured};
 pub use error::Error;
 
 use cdi::SpecFile;

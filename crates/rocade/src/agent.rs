@@ -1,11 +1,15 @@
 //! `rocade agent`: reads the configuration, opens the host and serves until it is told to stop.
 
+mod go_flags;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
 use rocade_agent::outside::{AGENT_SOCKET, Access, Listen, Outside};
-use rocade_agent::{CONFIG_JSON, DEVICE_PLUGIN_DIR, Error, Options, read_config, run_agent};
+use rocade_agent::{
+    AGENT_YAML, CONFIG_JSON, ConfigSource, Configured, DEVICE_PLUGIN_DIR, Error, Options, run_agent,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::log::{Format, Level};
@@ -15,9 +19,10 @@ use crate::source::Source;
 /// What the agent is told on the command line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The k8s-rdma-shared-dev-plugin's configuration
-    #[arg(long, value_name = "FILE", default_value = CONFIG_JSON)]
-    config: PathBuf,
+    /// What to offer: YAML of kind AgentConfig, or the k8s-rdma-shared-dev-plugin's config.json [default:
+    /// /etc/rocade/agent.yaml, else /k8s-rdma-shared-dev-plugin/config.json]
+    #[arg(long, value_name = "FILE", visible_alias = "config-file")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     source: Source,
     /// Refuse a configuration with warnings
@@ -32,66 +37,111 @@ pub(crate) struct Args {
     /// Socket for `rocade status`
     #[arg(long, value_name = "PATH", default_value = AGENT_SOCKET)]
     socket: PathBuf,
-    /// Name of this node, for labels, condition, taint and events by the API server
+    /// Name of this node, for sections of the configuration that ask for it, and for labels, condition, taint and events
+    /// by the API server
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
     /// Form of the log
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log_format: Format,
+    #[command(flatten)]
+    plugin: PluginFlags,
 }
+
+/// Flags of the k8s-rdma-shared-dev-plugin's own, with one dash as well, as Go takes them.
+#[derive(Debug, clap::Args)]
+struct PluginFlags {
+    /// Grant CDI names, as `cdi.enabled` of a configuration does
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = go_flags::parse_bool)]
+    use_cdi: Option<bool>,
+    /// The kubelet's root directory, in place of --device-plugin-dir
+    #[arg(long, value_name = "DIR", conflicts_with = "device_plugin_dir")]
+    kubelet_root_dir: Option<PathBuf>,
+    /// Print the version
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+}
+
+pub(crate) use go_flags::with_two_dashes;
 
 impl Args {
     /// Form of the log.
     pub(crate) fn log_format(&self) -> Format {
         self.log_format
     }
+
+    fn config_source(&self) -> ConfigSource {
+        ConfigSource {
+            file: self.config.clone(),
+            strict: self.strict,
+            node: self.node_name.clone().filter(|name| !name.is_empty()),
+            api_server: api_server(),
+            use_cdi: self.plugin.use_cdi == Some(true),
+        }
+    }
+
+    fn device_plugin_dir(&self) -> PathBuf {
+        let of_root = self.plugin.kubelet_root_dir.as_ref().map(|root| root.join("device-plugins"));
+        of_root.unwrap_or_else(|| self.device_plugin_dir.clone())
+    }
 }
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
-    let (config, findings) = read_config(&args.config, args.strict).map_err(advise)?;
-    findings.iter().for_each(|finding| tracing::warn!("{finding}"));
+    let root = args.source.open()?;
     let outside = Outside {
         socket: Some(args.socket.clone()),
         listen: args.listen,
-        config: args.config.display().to_string(),
         log: Some(Arc::new(log)),
         node: args.node_name.clone(),
-        api_server: Access::of_pod(env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")),
+        api_server: api_server(),
         ..Outside::default()
     };
-    let options = Options {
-        config,
-        root: args.source.open()?,
-        device_plugin_dir: args.device_plugin_dir.clone(),
-        outside,
-    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("start the event loop")?.block_on(serve(options))
+    runtime.context("start the event loop")?.block_on(async {
+        let stop = stop_signal()?;
+        tokio::pin!(stop);
+        let source = args.config_source();
+        let configured = tokio::select! {
+            () = &mut stop => return Ok(Outcome::Good),
+            configured = source.read_patiently() => configured.map_err(advise)?,
+        };
+        let Configured { config, file, findings } = configured;
+        findings.iter().for_each(|finding| tracing::warn!("{finding}"));
+        let outside = Outside { config: file.display().to_string(), ..outside };
+        let options = Options { config, root, device_plugin_dir: args.device_plugin_dir(), outside };
+        run_agent(options, stop).await.context("the agent cannot serve")?;
+        Ok(Outcome::Good)
+    })
+}
+
+fn api_server() -> Access {
+    Access::of_pod(env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT"))
 }
 
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-async fn serve(options: Options) -> anyhow::Result<Outcome> {
+/// Done at SIGTERM or SIGINT.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
-    let stop = async move {
+    Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-    };
-    run_agent(options, stop).await.context("the agent cannot serve")?;
-    Ok(Outcome::Good)
+    })
 }
 
 fn advise(error: Error) -> anyhow::Error {
     match error {
         Error::ReadConfig { .. } => {
             let hint = format!(
-                "write one, or name it with --config FILE; without that it is looked for at {CONFIG_JSON}"
+                "write one, or name it with --config FILE; without that it is looked for at {AGENT_YAML} and \
+                 {CONFIG_JSON}"
             );
             anyhow::Error::from(error).context(Advice::new("no configuration", hint))
         }

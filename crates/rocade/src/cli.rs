@@ -32,7 +32,8 @@ pub(crate) enum Command {
     /// Look at configurations of the agent without running it
     #[command(subcommand)]
     Config(config::Command),
-    /// Offer this node's HCAs to the kubelet, as the k8s-rdma-shared-dev-plugin's configuration says
+    /// Offer this node's HCAs to the kubelet, as a configuration says
+    #[command(version, disable_version_flag = true)]
     Agent(agent::Args),
     /// Show what the agent of this node offers, who has it, and what is wrong
     Status(status::Args),

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         log::start("warn", Format::Text, false);
         return outcome::report(link.run());
     }
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(agent::with_two_dashes(std::env::args_os()));
     let log = log::start(cli.command.log_level(), cli.command.log_format(), cli.no_color);
     outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color), log))
 }

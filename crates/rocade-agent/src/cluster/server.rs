@@ -2,6 +2,7 @@
 //! service account. A connection a request: hours lie between two. Types of Kubernetes' own, watches and all else that a
 //! client library brings would be most of the program.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub struct Access {
 
 /// Why the API server did not do it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ServerError {
+pub(crate) enum ServerError {
     /// The service account is not mounted.
     #[error("cannot read {} (automountServiceAccountToken, see deploy/components/api): {source}", path.display())]
     Account {
@@ -103,6 +104,12 @@ impl Access {
     pub fn of_pod(host: Option<String>, port: Option<String>) -> Access {
         let port = port.and_then(|port| port.parse().ok()).unwrap_or(443);
         host.map_or_else(Access::default, |host| Access::new(host, port, SERVICE_ACCOUNT.into()))
+    }
+
+    /// The labels of a node.
+    pub(crate) async fn read_node_labels(&self, node: &str) -> Result<BTreeMap<String, String>, ServerError> {
+        let object = self.read(&format!("/api/v1/nodes/{node}")).await?;
+        Ok(serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default())
     }
 
     /// Reads an object.

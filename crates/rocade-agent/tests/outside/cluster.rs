@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rocade_agent::outside::{Access, Outside};
-use rocade_agent::{Options, run_agent};
+use rocade_agent::{ConfigSource, Error, Options, run_agent};
 use rocade_core::config::{Config, Labels, Publish, parse_config_json};
 use rocade_host::Root;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, all: Arc<Mutex<Vec<Asked
                 all.push(asked);
                 let refused = all.len() <= refusals;
                 let taint = json!({"key": "rdma.rocade.dev/not-ready", "effect": "NoSchedule"});
-                let node = json!({"metadata": {"name": "node1", "resourceVersion": "7"}, "spec": {"taints": [taint]}});
+                let node = json!({"metadata": {"name": "node1", "resourceVersion": "7", "labels": {"pool": "gpu"}}, "spec": {"taints": [taint]}});
                 let body = if refused { json!({"message": "no"}) } else { node };
                 let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
                 *response.status_mut() = if refused { StatusCode::FORBIDDEN } else { StatusCode::OK };
@@ -184,4 +184,31 @@ async fn a_server_that_refuses_is_asked_again_with_the_token_of_then() {
     std::fs::write(temp.path().join("token"), "second\n").unwrap();
     server.wait(|asked| asked.token == "Bearer second").await;
     run.abort();
+}
+
+#[tokio::test]
+async fn the_node_is_asked_for_its_labels_only_where_sections_ask_for_them() {
+    let temp = tempfile::tempdir().unwrap();
+    let server = Server::start(temp.path(), 1).await;
+    let file = temp.path().join("agent.yaml");
+    let resource = "{name: a, sharing: {mode: hca}, selectors: {netdevs: [e]}}";
+    let text = format!(
+        "apiVersion: rocade.dev/v1alpha1\nkind: AgentConfig\nsections:\n- nodes: [node1]\n  resources: [{resource}]\n"
+    );
+    let source = ConfigSource {
+        file: Some(file.clone()),
+        node: Some("node1".into()),
+        api_server: Access::new("localhost".into(), server.port, temp.path().to_owned()),
+        ..ConfigSource::default()
+    };
+    std::fs::write(&file, &text).unwrap();
+    assert_eq!(source.read().await.unwrap().config.resources.len(), 1);
+    assert!(server.asked.lock().unwrap().is_empty());
+    std::fs::write(&file, text.replace("nodes: [node1]", "nodeLabels: {pool: gpu}")).unwrap();
+    assert!(matches!(source.read().await, Err(Error::NodeLabels { .. })), "the first answer is a refusal");
+    assert_eq!(source.read().await.unwrap().config.resources.len(), 1);
+    std::fs::write(&file, text.replace("nodes: [node1]", "nodeLabels: {pool: storage}")).unwrap();
+    assert_eq!(source.read().await.unwrap().config.resources, []);
+    let asked = server.asked.lock().unwrap();
+    assert!(asked.iter().all(|asked| asked.what == "GET /api/v1/nodes/node1"), "{asked:?}");
 }

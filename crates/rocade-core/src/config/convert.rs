@@ -11,6 +11,23 @@ use crate::host::LinkLayer;
 pub fn to_agent_config(config: &Config) -> (Config, Vec<Finding>) {
     let mut left = Vec::new();
     let resources = config.resources.iter().filter_map(|resource| carry(resource, &mut left)).collect();
+    let say = |seen: &str, wanted: &str, cure: &str| {
+        let wrong = Wrong::new("RDC717", seen, wanted).with_cure(cure);
+        wrong.finding(Severity::Note, "all resources".into())
+    };
+    left.push(say(
+        "device nodes are granted `rw`, not `rwm`",
+        "no other difference",
+        "no program of RDMA makes nodes",
+    ));
+    let bridges = "HCAs that manage an NVSwitch are left out";
+    left.push(say(bridges, "hcas or pciAddresses that name them", "name those that Pods need"));
+    let umad = "an HCA is left out where a umad node of its ports is missing";
+    left.push(say(
+        umad,
+        "all nodes that charDevices asks for",
+        "leave umad out of charDevices: programs do without",
+    ));
     (Config { dialect: Dialect::AgentConfig, resources, ..config.clone() }, left)
 }
 
@@ -101,11 +118,12 @@ mod tests {
     use super::*;
     use crate::config::{parse_config, parse_config_json, render_agent_config};
 
+    /// What is left out, without what always holds.
     fn converted(entries: &str) -> (Config, Vec<String>) {
         let text = format!("{{\"configList\": [{entries}]}}");
         let config = parse_config_json("config.json", &text, false).unwrap().0;
         let (config, left) = to_agent_config(&config);
-        (config, left.iter().map(ToString::to_string).collect())
+        (config, left.iter().filter(|f| f.severity > Severity::Note).map(ToString::to_string).collect())
     }
 
     fn with(selectors: &str) -> (Config, Vec<String>) {

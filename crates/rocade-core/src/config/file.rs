@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::agent_config::{Document, parse_document};
 use super::{Config, Dialect, Parsed, parse_config_json};
+use crate::finding::{Finding, Severity};
 
 /// A configuration file, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,24 @@ impl ConfigFile {
     /// Whether a node's labels make a difference, so that they have to be asked of the API server.
     pub fn needs_node_labels(&self) -> bool {
         matches!(&self.0, Said::Document(document) if document.needs_node_labels())
+    }
+
+    /// What is wrong where its sections ask for facts of a node whose name nobody knows; `file` is the name to call it.
+    pub fn check_node_name(&self, file: &str, name: Option<&str>) -> Option<Finding> {
+        let Said::Document(document) = &self.0 else { return None };
+        let (severity, seen) = match (document.needs_node_labels(), document.needs_node_name()) {
+            (true, _) => (Severity::Error, "node labels are asked for, and nobody knows of which node"),
+            (false, true) => (Severity::Warning, "nodes are asked for by name, and this one's is not known"),
+            (false, false) => return None,
+        };
+        name.is_none().then(|| Finding {
+            code: "RDC719",
+            severity,
+            subject: format!("{file} sections"),
+            seen: seen.into(),
+            wanted: "the name of this node".into(),
+            cure: "set the variable NODE_NAME from the Pod's spec.nodeName, or give --node-name".into(),
+        })
     }
 
     /// How it is written.

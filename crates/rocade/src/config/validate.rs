@@ -1,12 +1,11 @@
 //! `rocade config validate`: every finding about a configuration.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use rocade_core::config::{ConfigFile, Parsed, parse_config};
+use rocade_core::config::{ConfigFile, Dialect, Parsed, parse_config};
 use rocade_core::{Finding, Severity};
 use serde_json::{Value, json};
 
@@ -59,25 +58,28 @@ pub(super) fn read(file: &Path, strict: bool) -> anyhow::Result<Parsed<ConfigFil
 
 fn table(file: &Path, config: Option<&ConfigFile>, findings: &[Finding]) -> String {
     let mut text: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
-    let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
+    let count = |severity, word: &str| match findings.iter().filter(|f| f.severity == severity).count() {
+        1 => format!("1 {word}"),
+        n => format!("{n} {word}s"),
+    };
     let verdict = match config {
-        Some(_) => format!("good, {} warnings", count(Severity::Warning)),
-        None => format!("refused, {} errors", count(Severity::Error)),
+        Some(_) => format!("good, {}", count(Severity::Warning, "warning")),
+        None => format!("refused, {}", count(Severity::Error, "error")),
     };
     text.push_str(&format!("{}: {verdict}\n", file.display()));
     text
 }
 
 fn document(file: &Path, config: Option<&ConfigFile>, findings: &[Finding]) -> Value {
-    let resources = config.map(|config| {
-        let config = config.for_node(None, &BTreeMap::new());
-        config.resources.iter().map(|resource| resource.name.to_string()).collect::<Vec<_>>()
+    let dialect = config.map(|config| match config.dialect() {
+        Dialect::ConfigJson => "config.json",
+        Dialect::AgentConfig => "AgentConfig",
     });
     json!({
         "schema_version": 1,
         "file": file.display().to_string(),
         "accepted": config.is_some(),
-        "resources": resources,
+        "dialect": dialect,
         "findings": findings,
     })
 }

@@ -56,6 +56,11 @@ impl Document {
         self.sections.iter().any(|section| !section.node_labels.is_empty())
     }
 
+    /// Whether any section asks for the node's name.
+    pub(in crate::config) fn needs_node_name(&self) -> bool {
+        self.sections.iter().any(|section| !section.nodes.is_empty())
+    }
+
     /// The prefix of one of its resources.
     pub(super) fn prefix_of<'a>(&'a self, resource: &'a ResourceForm) -> &'a str {
         resource.prefix.as_deref().or(self.resource_prefix.as_deref()).unwrap_or(DEFAULT_PREFIX)
