@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "what is not as it must be ends the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rocade_core::Host;
-use rocade_core::config::parse_config_json;
-use rocade_core::plan::{Pool, plan};
+use rocade_core::config::{parse_config, parse_config_json};
+use rocade_core::plan::{Needs, Pool, needs, plan};
 use rocade_host::{Root, Scope, read_parts};
 use serde_json::Value;
 
@@ -131,8 +132,14 @@ fn interface(host: &Host, plain: &str) -> String {
     names.find(|name| name.replace('.', "_") == plain).map_or(plain.to_owned(), Clone::clone)
 }
 
+/// The IDs are the plugin's: "0" to "N - 1", and each is worth the same.
 fn offer(pool: &Pool) -> Offer {
     let name = |path: String| path.strip_prefix("/dev/infiniband/").unwrap().to_owned();
+    let ids: Vec<String> = pool.devices().map(|device| device.id).collect();
+    assert_eq!(ids, (0..pool.slots).map(|n| n.to_string()).collect::<Vec<_>>(), "{}", pool.resource);
+    if let Some(last) = ids.last() {
+        assert_eq!(pool.grant(&[last]), pool.grant(&["0"]));
+    }
     let nodes = if pool.slots == 0 { Vec::new() } else { pool.grant(&["0"]).unwrap().nodes };
     (u64::from(pool.slots), nodes.into_iter().map(name).collect())
 }
@@ -165,4 +172,71 @@ fn every_resource_is_the_plugins_or_a_difference_with_its_reason() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(expected.is_empty(), "rows without a resource: {expected:?}");
     assert!(same > 200, "only {same} resources were compared as equal");
+}
+
+/// What the plugin cannot do, on every recorded host: HCAs one by one, and the fabric's rails by tokens as their GID
+/// tables have room, with umad.
+const AGENT_CONFIG: &str = "apiVersion: rocade.dev/v1alpha1
+kind: AgentConfig
+resources:
+- name: each
+  sharing: {mode: hca}
+  selectors: {linkLayers: [infiniband, ethernet]}
+- name: rails
+  sharing: {mode: tokens, slots: auto}
+  charDevices: [umad]
+  selectors: {roles: [fabric]}
+";
+
+/// `0000:4d:00.0 numa 0: mlx5_0:1, uverbs0 rdma_cm`, a line for each ID that is worth something of its own.
+fn describe(pool: &Pool) -> String {
+    let mut text = format!("{}: {} slots\n", pool.resource, pool.slots);
+    let first = pool.share().map_or(1, |_| usize::MAX);
+    for device in pool.devices().take(first) {
+        let grant = pool.grant(&[&device.id]).unwrap();
+        let nodes: Vec<_> = grant.nodes.iter().map(|node| node.rsplit('/').next().unwrap()).collect();
+        let numa = device.numa_nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        let numa = if numa.is_empty() { "-".to_owned() } else { numa };
+        writeln!(text, "  {} numa {numa}: {}, {}", device.id, grant.variables[0].1, nodes.join(" ")).unwrap();
+    }
+    if let Some(why) = &pool.why_no_slots {
+        writeln!(text, "  none: {why}").unwrap();
+    }
+    for out in &pool.left_out {
+        writeln!(text, "  out {}: {}", out.hca, out.reason).unwrap();
+    }
+    text
+}
+
+#[test]
+fn every_recorded_host_gives_its_hcas_one_by_one_as_was_looked_at_and_found_right() {
+    let config = parse_config("agent.yaml", AGENT_CONFIG, true).unwrap().0.for_node(None, &BTreeMap::new());
+    assert_eq!(needs(&config), Needs { gids: true, roles: true });
+    let mut kinds: Vec<_> =
+        fs::read_dir(fixtures("hosts")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    kinds.retain(|path| path.extension().is_some_and(|e| e == "host"));
+    kinds.sort();
+    assert_eq!(kinds.len(), 34);
+    let mut text = String::new();
+    for path in kinds {
+        let mut host =
+            read_parts(&Root::open(&path).unwrap(), Scope { gids: true, roles: true, ..Scope::GRANTS });
+        rocade_core::judge(&mut host);
+        let pools = plan(&host, &config);
+        let mut granted = BTreeSet::new();
+        for device in pools[0].devices() {
+            let nodes = pools[0].grant(&[device.id]).unwrap().nodes;
+            let own = nodes.into_iter().filter(|node| !node.ends_with("rdma_cm"));
+            own.for_each(|node| assert!(granted.insert(node.clone()), "{}: {node} twice", path.display()));
+        }
+        writeln!(text, "== {}", path.file_stem().unwrap().display()).unwrap();
+        pools.iter().for_each(|pool| text.push_str(&describe(pool)));
+    }
+    let golden = fixtures("plans/agent-config.txt");
+    if std::env::var_os("UPDATE_PAGES").is_some() {
+        fs::write(&golden, &text).unwrap();
+    }
+    let wanted = fs::read_to_string(&golden).unwrap_or_default();
+    let differs = text.lines().zip(wanted.lines()).find(|(now, then)| now != then);
+    assert!(text == wanted, "UPDATE_PAGES=1 writes {}; first difference {differs:?}", golden.display());
 }

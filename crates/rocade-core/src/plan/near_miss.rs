@@ -80,6 +80,8 @@ fn of_value(host: &Host, key: &str, wanted: &str, hca: Option<&Hca>) -> Option<S
             let (right, _) = LINK_TYPES.iter().find(|(_, words)| words.contains(&plain.as_str()))?;
             (*right != wanted).then(|| format!("`{wanted}` is not a link type; did you mean `{right}`?"))
         }
+        // What it is told from is what makes it another than was thought.
+        "roles" => hca.map(|hca| hca.role.ground.clone()),
         "hcas" => {
             let hca = hcas.find(|h| netdevs::of_hca(host, h).contains(wanted))?;
             Some(format!("{wanted} is an interface of {}: the selector of interfaces takes it", hca.name))

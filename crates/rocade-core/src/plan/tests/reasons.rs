@@ -30,7 +30,7 @@ fn every_selector_takes_in_who_has_it_and_tells_the_other_what_it_saw() {
         (Selectors { if_names: texts(&["ens2*np0"]), ..s() }, "netdevs", "ens18np0"),
         (Selectors { functions: vec![FunctionKind::Vf], ..s() }, "functions", "none"),
         (Selectors { numa_nodes: vec![1], ..s() }, "numaNodes", "none"),
-        (Selectors { roles: vec![RoleKind::Storage], ..s() }, "roles", "unknown"),
+        (Selectors { roles: vec![RoleKind::Storage], ..s() }, "roles", "unknown; not judged"),
     ] {
         let pool = by(&two(), selectors);
         assert_eq!(members(&pool), ["mlx5_1"], "{key}");
