@@ -80,6 +80,42 @@ fn an_unknown_key_is_refused_when_strict_with_the_nearest_known_one() {
 }
 
 #[test]
+fn yaml_is_served_by_the_plugins_own_flags_and_a_node_with_nothing_to_offer_idles() {
+    let temp = tempfile::tempdir().unwrap();
+    let yaml = "apiVersion: rocade.dev/v1alpha1\nkind: AgentConfig\nsections:\n- nodes: [gpu-1]\n  resources:\n  \
+                - {name: rail, sharing: {mode: tokens, slots: 9}, selectors: {netdevs: ['ens18*']}}\n";
+    let file = temp.path().join("agent.yaml");
+    fs::write(&file, yaml).unwrap();
+    for (node, sockets) in [("gpu-1", 1), ("cpu-1", 0)] {
+        let root = temp.path().join(node);
+        fs::create_dir_all(root.join("device-plugins")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocade"));
+        command
+            .args(["agent", "--from", HOST, "-use-cdi=false"])
+            .env("NODE_NAME", node)
+            .env_remove("RUST_LOG");
+        command.arg(format!("-config-file={}", file.display())).arg("-kubelet-root-dir").arg(&root);
+        command.arg("--socket").arg(root.join("agent.sock"));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        // Its own socket comes when all else is in place.
+        while !root.join("agent.sock").exists() {
+            assert!(start.elapsed() < HANG && child.try_wait().unwrap().is_none(), "{node} serves");
+            sleep(Duration::from_millis(5));
+        }
+        let wait = Instant::now();
+        let count = || fs::read_dir(root.join("device-plugins")).unwrap().count();
+        while count() != sockets && wait.elapsed() < HANG {
+            sleep(Duration::from_millis(5));
+        }
+        assert_eq!(count(), sockets, "{node}");
+        let kill = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{node}");
+    }
+}
+
+#[test]
 fn sigterm_ends_it_with_0_and_takes_its_sockets_away() {
     let temp = tempfile::tempdir().unwrap();
     let text = format!("{{\"unknown\": 5, \"configList\": [{}]}}", entry("hca_a"));

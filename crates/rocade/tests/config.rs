@@ -189,3 +189,57 @@ fn a_converted_config_json_offers_the_same_of_every_recorded_host() {
     assert!(offering > 100, "{offering}");
     assert!(differ.is_empty(), "{}", differ.join("\n\n"));
 }
+
+/// The blocks of docs/configuration.md: language, text, line.
+fn examples() -> Vec<(String, String)> {
+    let text = fs::read_to_string(checkout().join("docs/configuration.md")).unwrap();
+    let mut blocks = text.split("\n```").skip(1);
+    let mut examples = Vec::new();
+    while let (Some(block), _) = (blocks.next(), blocks.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        examples.push((language.to_owned(), text.to_owned()));
+    }
+    examples
+}
+
+#[test]
+fn the_examples_of_the_guide_are_configurations_and_their_mistakes_are_told_as_it_says() {
+    let (mut good, mut refused) = (0, None);
+    for (language, text) in examples() {
+        match language.as_str() {
+            "yaml" | "json" => {
+                let name = if language == "yaml" { "agent.yaml" } else { "config.json" };
+                match parse_config(name, &format!("{text}\n"), true) {
+                    Ok((_, findings)) => {
+                        assert_eq!(findings, [], "{text}");
+                        good += 1;
+                    }
+                    Err(_) => refused = Some(text),
+                }
+            }
+            "console" => {
+                let output = config(&["validate"], "agent.yaml", &refused.take().unwrap());
+                let told = format!("$ rocade config validate agent.yaml\n{}", stdout(&output));
+                assert_eq!(told.trim_end(), text);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((good, refused), (3, None));
+}
+
+#[test]
+fn the_guide_tells_of_every_key() {
+    let guide = fs::read_to_string(checkout().join("docs/configuration.md")).unwrap();
+    let schema = serde_json::to_value(rocade_core::config::agent_config_schema()).unwrap();
+    let (mut keys, mut rest) = (Vec::new(), vec![&schema]);
+    while let Some(value) = rest.pop() {
+        keys.extend(value["properties"].as_object().into_iter().flat_map(|p| p.keys().cloned()));
+        rest.extend(value.as_object().into_iter().flat_map(|object| object.values()));
+        rest.extend(value.as_array().into_iter().flatten());
+    }
+    keys.retain(|key| !["apiVersion", "kind", "sections"].contains(&key.as_str()));
+    assert!(keys.len() > 40, "{keys:?}");
+    let missing: Vec<_> = keys.iter().filter(|key| !guide.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -87,7 +87,7 @@ pub fn parse_config(file: &str, text: &str, strict: bool) -> Parsed<ConfigFile> 
 /// Which of the two a text means to be. JSON is YAML too, so its keys count; where they do not tell, the file's name.
 fn dialect_of(file: &str, text: &str) -> Dialect {
     let is_object = text.trim_start_matches('\u{feff}').trim_start().starts_with('{');
-    let has = |key: &str| text.contains(&format!("\"{key}\""));
+    let has = |word: &str| text.contains(word);
     match (is_object, file.ends_with(".json")) {
         (true, _) if has("apiVersion") && has("kind") => Dialect::AgentConfig,
         (true, _) | (false, true) => Dialect::ConfigJson,
@@ -113,6 +113,7 @@ mod tests {
             ("agent.yaml", yaml, Dialect::AgentConfig),
             ("config", yaml, Dialect::AgentConfig),
             ("config.json", yaml_as_json, Dialect::AgentConfig),
+            ("config.json", &yaml_as_json.replace('"', ""), Dialect::AgentConfig),
         ] {
             let (config, findings) =
                 parse_config(file, text, true).unwrap_or_else(|f| panic!("{file}: {f:?}"));
