@@ -122,3 +122,43 @@ fn a_host_without_rdma_says_so_and_that_nothing_stands_behind_the_resource() {
     assert!(stderr(&output).contains("rocade: no RDMA device: "), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("rdma/a (tokens): nothing: no HCA is in the pool\n"));
 }
+
+#[test]
+fn sections_count_for_the_node_and_the_labels_that_are_given() {
+    let text = "apiVersion: rocade.dev/v1alpha1
+kind: AgentConfig
+resources:
+- name: all
+  sharing: {mode: hca}
+  selectors: {vendors: ['15b3']}
+sections:
+- nodes: [gpu-*]
+  resources:
+  - name: rail
+    sharing: {mode: tokens, slots: 4}
+    selectors: {netdevs: ['ens18*']}
+- nodeLabels: {zone: a}
+  resources:
+  - name: zone
+    sharing: {mode: hca, share: 2}
+    selectors: {pciAddresses: ['0000:cd:00.0']}
+";
+    let heads = |arguments: &[&str]| {
+        let output = plan_text("seed-4hca-bond", "agent.yaml", text, arguments);
+        let lines = stdout(&output)
+            .lines()
+            .filter(|line| line.starts_with("rdma/"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        (lines, stderr(&output))
+    };
+    let all = "rdma/all (hca): 4 HCAs, each for one Pod";
+    let rail = "rdma/rail (tokens): 4 tokens, 1 HCA, no bandwidth isolation";
+    let zone = "rdma/zone (hca, 2 Pods each): 2 shares, 1 HCA, up to 2 Pods each";
+    let (lines, said) = heads(&[]);
+    assert_eq!(lines, [all]);
+    assert!(said.contains("--node-labels"), "sections by label were left out: {said}");
+    assert_eq!(heads(&["--node", "gpu-7"]).0, [all, rail]);
+    assert_eq!(heads(&["--node", "gpu-7", "--node-labels", "zone=a,other=b"]).0, [all, rail, zone]);
+    assert_eq!(heads(&["--node-labels", "zone=b"]).0, [all]);
+}
