@@ -23,7 +23,7 @@ struct Interface {
     own: &'static [(&'static str, &'static str)],
 }
 
-const INTERFACES: [Interface; 3] = [
+const INTERFACES: [Interface; 5] = [
     Interface {
         proto: "deviceplugin_v1beta1.proto",
         rust: "rocade-agent/src/api/v1beta1.rs",
@@ -36,6 +36,20 @@ const INTERFACES: [Interface; 3] = [
         proto: "deviceplugin_v1beta1.proto",
         rust: "rocade-lab/src/fake_kubelet/v1beta1.rs",
         package: "v1beta1.rs",
+        server: true,
+        own: &[],
+    },
+    Interface {
+        proto: "podresources_v1.proto",
+        rust: "rocade-agent/src/api/podresources_v1.rs",
+        package: "v1.rs",
+        server: true,
+        own: &[(".v1.AllocatableResourcesResponse", "crate::pod_resources::Allocatable")],
+    },
+    Interface {
+        proto: "pluginregistration_v1.proto",
+        rust: "rocade-agent/src/api/pluginregistration_v1.rs",
+        package: "pluginregistration.rs",
         server: true,
         own: &[],
     },

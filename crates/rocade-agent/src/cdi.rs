@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use crate::cri::read_runtime;
 use crate::sockets::FileId;
-use crate::state::NodeState;
+use crate::state::{NodeState, wait_for_look};
 
 /// Where runtimes look for spec files that programs write.
 pub(crate) const CDI_DIR: &str = "/var/run/cdi";
@@ -65,7 +65,6 @@ impl SpecFile {
 
     /// What of a grant is by names, and what by nodes. The file says the same of the host when this returns: a
     /// container is made right after.
-    #[cfg_attr(not(test), expect(dead_code, reason = "grants are made by their nodes alone for now"))]
     pub(crate) fn split(&self, host: &Host, nodes: Vec<String>) -> Split {
         if *self.switch.borrow() != Switch::On {
             return Split { names: Vec::new(), nodes };
@@ -131,6 +130,7 @@ impl SpecFile {
 /// Keeps the switch as the configuration wants it and the file as the host is. Never ends.
 pub(crate) async fn run_spec_file(file: Arc<SpecFile>, mut states: watch::Receiver<Arc<NodeState>>) {
     let mut asked = None;
+    wait_for_look(&mut states).await;
     loop {
         let state = Arc::clone(&states.borrow_and_update());
         if asked.as_ref() != Some(&state.config.cdi) || matches!(file.switch(), Switch::Refused(_)) {

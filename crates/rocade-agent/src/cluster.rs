@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::labels::Memory;
 use crate::outside::report_state;
-use crate::state::NodeState;
+use crate::state::{NodeState, wait_for_look};
 use objects::{Happened, TAINT};
 use server::{ServerError, Write};
 
@@ -79,6 +79,7 @@ pub(crate) async fn run_cluster(
     let Some(node) = node else { return refuse(states).await };
     let mut cluster = Cluster { node, access, written: Written::default() };
     let (mut backoff, mut happened, mut before) = (BACKOFF.0, Vec::new(), None);
+    wait_for_look(&mut states).await;
     loop {
         let state = Arc::clone(&states.borrow_and_update());
         let status = report_state(&state);

@@ -48,6 +48,12 @@ pub struct Configured {
 const PAUSE: Duration = Duration::from_secs(5);
 
 impl ConfigSource {
+    /// The files that it may come from.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let defaults = || [AGENT_YAML, CONFIG_JSON].map(PathBuf::from).to_vec();
+        self.file.clone().map_or_else(defaults, |file| vec![file])
+    }
+
     /// Finds the file, reads it and takes from it what counts on this node.
     ///
     /// # Errors

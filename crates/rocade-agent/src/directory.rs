@@ -1,71 +1,140 @@
-//! Watches the kubelet's device-plugin directory: by inotify, by a slow look besides, and by a quicker look while
-//! there is no directory to watch. It judges nothing; whoever waits compares with what it knew.
+//! Watches a directory in which something comes or goes, also one that is not there yet: by inotify, of the nearest
+//! directory above it that is there, and by a slow look besides. It judges nothing; whoever waits compares with what it
+//! knew.
 
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use inotify::{EventMask, EventStream, Inotify, WatchMask};
-use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_stream::StreamExt;
 
-use crate::sockets::{FileId, Sighting, Sockets};
+use crate::sockets::FileId;
 
 /// Between two looks while events come.
-const SLOW_LOOK: Duration = Duration::from_secs(60);
+const SLOW_LOOK: Duration = Duration::from_secs(900);
 
-/// Between two looks while there is no directory, no watch to be had, or no kubelet.sock: a removed directory is not told
-/// of as long as a socket that was bound in it is open, and the agent keeps its own open for a kubelet that lives on.
+/// Between two looks while there is no watch to be had.
 const QUICK_LOOK: Duration = Duration::from_secs(1);
 
 /// Room for some tens of events with their names.
 const BUFFER: usize = 4096;
 
-/// Sends a sighting at each event. Never ends.
-pub(crate) async fn run_directory_watch(sockets: Arc<Sockets>, see: watch::Sender<Sighting>) {
+/// Calls `seen` when the watch begins and at each event. Never ends.
+pub(crate) async fn run_directory_watch(dir: &Path, seen: impl Fn()) {
     loop {
-        match watch_directory(sockets.dir()) {
-            Ok(events) => {
-                see.send_replace(sockets.look());
-                run_events(&sockets, events, &see).await;
+        match watch_nearest(dir) {
+            Ok((at, events)) => {
+                seen();
+                run_events(at, dir, events, &seen).await;
             }
             Err(error) => {
-                tracing::debug!(dir = %sockets.dir().display(), %error, "no watch on the directory, polling it");
+                tracing::debug!(dir = %dir.display(), %error, "no watch on the directory, polling it");
                 sleep(QUICK_LOOK).await;
             }
         }
-        see.send_replace(sockets.look());
+        seen();
     }
 }
 
-/// Runs until the directory that is watched is no longer the one of that name.
-async fn run_events(sockets: &Sockets, mut events: EventStream<[u8; BUFFER]>, see: &watch::Sender<Sighting>) {
-    let inode = |id: FileId| id.inode();
-    let watched = FileId::of(sockets.dir()).map(inode);
-    loop {
-        let pause = if see.borrow().kubelet.is_some() { SLOW_LOOK } else { QUICK_LOOK };
+/// Runs until the directory that is watched is no longer the one of that name, or the wanted one is there. A directory in
+/// which somebody listens on a socket does not say that it was removed: the one above it does.
+async fn run_events(at: &Path, wanted: &Path, mut events: EventStream<[u8; BUFFER]>, seen: &impl Fn()) {
+    let id = || FileId::of_target(at).map(FileId::inode);
+    let watched = id();
+    let is_nearest = || at == wanted || !next_below(at, wanted).exists();
+    while is_nearest() {
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) if !is_end(event.mask) => {}
                 _ => return,
             },
-            () = sleep(pause) => if FileId::of(sockets.dir()).map(inode) != watched {
-                return;
-            },
+            () = sleep(SLOW_LOOK) => {}
         }
-        see.send_replace(sockets.look());
+        if id() != watched {
+            return;
+        }
+        // What happens above the wanted directory is of no concern until that is there.
+        if at == wanted {
+            seen();
+        }
     }
 }
 
-fn watch_directory(dir: &Path) -> std::io::Result<EventStream<[u8; BUFFER]>> {
+/// A watch on the directory, or on the nearest one above it that is there.
+fn watch_nearest(dir: &Path) -> io::Result<(&Path, EventStream<[u8; BUFFER]>)> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for at in dir.ancestors() {
+        let at = if at.as_os_str().is_empty() { Path::new(".") } else { at };
+        match watch(at, at == dir) {
+            Ok(events) => return Ok((at, events)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+fn watch(dir: &Path, wanted: bool) -> io::Result<EventStream<[u8; BUFFER]>> {
     let inotify = Inotify::init()?;
     let entries = WatchMask::CREATE | WatchMask::DELETE | WatchMask::MOVED_FROM | WatchMask::MOVED_TO;
+    // A file that is written in place, and a node whose permissions change.
+    let contents = if wanted { WatchMask::CLOSE_WRITE | WatchMask::ATTRIB } else { WatchMask::empty() };
     let itself = WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
-    inotify.watches().add(dir, entries | itself)?;
+    inotify.watches().add(dir, entries | contents | itself)?;
+    if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
+        // A container may not see it.
+        let _ = inotify.watches().add(above, WatchMask::DELETE | WatchMask::MOVED_FROM | WatchMask::MOVED_TO);
+    }
     inotify.into_event_stream([0; BUFFER])
+}
+
+fn next_below<'a>(at: &Path, wanted: &'a Path) -> &'a Path {
+    wanted.ancestors().take_while(|above| *above != at).last().unwrap_or(wanted)
 }
 
 fn is_end(mask: EventMask) -> bool {
     mask.intersects(EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_that_is_made_later_is_watched_from_then_on_and_made_again_too() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("a/b");
+        let seen = Cell::new(0);
+        let changed = tokio::sync::Notify::new();
+        let watch = run_directory_watch(&dir, || {
+            seen.set(seen.get() + 1);
+            changed.notify_one();
+        });
+        let test = async {
+            let next = async || {
+                let wait = tokio::time::timeout(Duration::from_secs(30), changed.notified());
+                wait.await.expect("the change is seen");
+            };
+            next().await;
+            for _ in 0..2 {
+                std::fs::create_dir_all(&dir).unwrap();
+                next().await;
+                std::fs::write(dir.join("file"), "").unwrap();
+                while seen.replace(0) == 0 || dir.join("file").exists() {
+                    next().await;
+                    let _ = std::fs::remove_file(dir.join("file"));
+                }
+                std::fs::remove_dir_all(temp.path().join("a")).unwrap();
+                next().await;
+            }
+        };
+        tokio::select! {
+            () = watch => unreachable!("it never ends"),
+            () = test => {}
+        }
+    }
 }

@@ -62,6 +62,14 @@ pub enum Error {
         /// Its answer.
         status: Box<tonic::Status>,
     },
+    /// The kubelet found the socket and did not take what it offers.
+    #[error("the kubelet found the socket and refused {resource}: {why}")]
+    NotTaken {
+        /// The resource.
+        resource: String,
+        /// Its reason.
+        why: String,
+    },
     /// The kubelet went away as soon as it had come.
     #[error("the kubelet closed ListAndWatch after less than {seconds} s")]
     Dropped {

@@ -14,7 +14,7 @@ use rocade_core::labels::{SinceBoot, labels};
 use tokio::sync::watch;
 
 use crate::cdi::{remove, write_whole};
-use crate::state::NodeState;
+use crate::state::{NodeState, wait_for_look};
 
 /// Where the worker of the node feature discovery looks (source `local`).
 pub(crate) const FEATURES_DIR: &str = "/etc/kubernetes/node-feature-discovery/features.d";
@@ -64,6 +64,7 @@ pub(crate) async fn run_feature_file(
 ) {
     let path = dir.join(FILE);
     let mut last: Option<Option<String>> = None;
+    wait_for_look(&mut states).await;
     loop {
         let state = Arc::clone(&states.borrow_and_update());
         let publish = &state.config.publish;

@@ -18,14 +18,15 @@ const DEVICES: u32 = 1;
 pub struct DeviceList(Bytes);
 
 impl DeviceList {
-    /// The list of these IDs, whether each is healthy, and the NUMA node where it is known.
-    pub fn new<'a>(devices: impl Iterator<Item = (&'a str, bool, Option<u32>)>) -> DeviceList {
+    /// The list of these IDs, whether each is healthy, and its NUMA nodes where they are known.
+    pub fn new(devices: impl Iterator<Item = (String, bool, Vec<u32>)>) -> DeviceList {
         let mut encoded = BytesMut::new();
         for (id, healthy, numa) in devices {
             let health = if healthy { HEALTHY } else { UNHEALTHY };
             // An empty topology is not the same as none: the kubelet made hints of it once.
-            let topology = numa.map(|node| TopologyInfo { nodes: vec![NumaNode { id: i64::from(node) }] });
-            let device = Device { id: id.to_owned(), health: health.to_owned(), topology };
+            let nodes: Vec<_> = numa.into_iter().map(|node| NumaNode { id: i64::from(node) }).collect();
+            let topology = Some(TopologyInfo { nodes }).filter(|topology| !topology.nodes.is_empty());
+            let device = Device { id, health: health.to_owned(), topology };
             encoding::message::encode(DEVICES, &device, &mut encoded);
         }
         // Growing doubled the room; what lives long is kept in what it needs.
@@ -85,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_list_is_read_back_as_it_was_made_and_by_the_size_of_its_message() {
-        let devices = [("0", true, None), ("0000:31:00.0", false, Some(1))];
+        let devices = [("0".to_owned(), true, vec![]), ("0000:31:00.0".to_owned(), false, vec![0, 1])];
         let list = DeviceList::new(devices.into_iter());
         let bytes = list.encode_to_vec();
         assert_eq!(bytes.len(), list.len_bytes());
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!((seen[0].id.as_str(), seen[0].health.as_str()), ("0", "Healthy"));
         assert_eq!(seen[0].topology, None);
         assert_eq!((seen[1].id.as_str(), seen[1].health.as_str()), ("0000:31:00.0", "Unhealthy"));
-        assert_eq!(seen[1].topology.as_ref().unwrap().nodes, [NumaNode { id: 1 }]);
+        assert_eq!(seen[1].topology.as_ref().unwrap().nodes, [NumaNode { id: 0 }, NumaNode { id: 1 }]);
         assert_eq!(seen.len(), 2);
     }
 }

@@ -1,122 +1,645 @@
-//! The one writer of the node's state: it looks at the host, plans, and publishes what changed.
+//! The one writer of the node's state. It takes in what sources, looks, the kubelet and the resources' own loops report,
+//! has core plan and judge, and publishes what came of it. It never waits for anything but the next report or the time
+//! of the next thing to do.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rocade_core::Host;
 use rocade_core::config::Config;
-use rocade_core::plan::{Pool, plan};
-use rocade_host::{Patience, Root, Scope, read_parts, read_patiently};
-use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use rocade_core::health::Tracker;
+use rocade_core::plan::{Grant, Holdings, Pool, Refused, plan};
+use rocade_core::{LinkLayer, ResourceName};
+use rocade_host::Root;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 
-use crate::list::DeviceList;
-use crate::state::{Listing, Look, NodeState, Registration, ResourceState, Way};
+use crate::config::{ConfigSource, Configured};
+use crate::error::Error;
+use crate::look::{start_states, start_whole};
+use crate::pod_resources::{KubeletView, ask_kubelet};
+use crate::state::{Granted, Holder, LastError, Look, NodeState, Registration, ResourceState, Way};
 
-/// Looks at the whole host for the first time.
-pub(crate) fn read_state(root: &Root, config: &Arc<Config>) -> NodeState {
-    let (host, look) = read(root);
-    let resources = plan(&host, config).into_iter().map(|pool| ResourceState {
-        listing: Arc::new(list(&pool)),
-        pool: Arc::new(pool),
-        registration: Registration::waiting(Way::Kubelet),
-        holders: None,
-        allocatable: None,
-    });
-    let resources = resources.collect();
-    NodeState {
-        generation: 1,
-        config: Arc::clone(config),
-        config_error: None,
-        host: Arc::new(host),
-        look,
-        hcas: BTreeMap::new(),
-        resources,
-        grants: Vec::new(),
-        errors: VecDeque::new(),
+mod grants;
+mod kubelet_view;
+mod listing;
+mod report;
+
+use kubelet_view::Views;
+use listing::{Held, Listed};
+
+/// From an event to the look that it asks for: what belongs together comes together.
+const DEBOUNCE: Duration = Duration::from_millis(20);
+
+/// From an interface's event to the look at the whole host: by then ports have followed their interfaces.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// Between two looks at the whole host, however many events come.
+const WHOLE_REST: Duration = Duration::from_millis(200);
+
+/// Between two looks at the whole host while events tell what happens, and while they cannot be had.
+const NET: (Duration, Duration) = (Duration::from_secs(900), Duration::from_secs(60));
+
+/// Between two looks at InfiniBand port states, of which no event tells.
+const INFINIBAND: Duration = Duration::from_secs(15);
+
+/// From a grant or a registration to the state that tells of it.
+const SOON: Duration = Duration::from_millis(20);
+
+/// From the start to the first list, where the kubelet does not say what Pods hold.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// Errors that are kept.
+const ERRORS: usize = 32;
+
+/// What the writer is told.
+pub(crate) enum Notice {
+    /// Something happened on the host.
+    Hint(Hint),
+    /// Whether the kernel tells what happens.
+    Events(bool),
+    /// A look at the whole host ended.
+    Looked(Box<Host>, Look),
+    /// A look at port states ended; what did not answer.
+    States(Box<Host>, Vec<PathBuf>),
+    /// The kubelet asks for devices.
+    Allocate(Ask),
+    /// A resource's registration is another.
+    Registration(ResourceName, Registration),
+    /// The kubelet's own view was asked for.
+    Kubelet(Result<KubeletView, String>),
+    /// Something in the directory of plugins or of the kubelet's own socket changed.
+    KubeletChanged,
+    /// The configuration may be another.
+    ConfigChanged,
+    /// The configuration was read again.
+    Config(Result<Configured, Error>),
+}
+
+/// What an event asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hint {
+    /// Port states at once, the rest a little later.
+    States,
+    /// The whole host.
+    Whole,
+}
+
+/// A request for devices.
+pub(crate) struct Ask {
+    pub(crate) resource: ResourceName,
+    /// IDs for each container.
+    pub(crate) ids: Vec<Vec<String>>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Grant>, Denied>>,
+}
+
+/// Why no devices are given.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Denied {
+    /// The resource is not configured any more.
+    #[error("{0} is offered no more")]
+    NotOffered(ResourceName),
+    /// The plan says no.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// When what is to be done.
+#[derive(Debug, Default)]
+struct Due {
+    states: Option<Instant>,
+    whole: Option<Instant>,
+    health: Option<Instant>,
+    kubelet: Option<Instant>,
+    /// The latest time for the first list.
+    first: Option<Instant>,
+    config: Option<Instant>,
+    publish: Option<Instant>,
+}
+
+impl Due {
+    fn next(&self) -> Option<Instant> {
+        let all = [self.states, self.whole, self.health, self.kubelet, self.first, self.config, self.publish];
+        all.into_iter().flatten().min()
     }
 }
 
-fn read(root: &Root) -> (Host, Look) {
-    let start = std::time::Instant::now();
-    let (host, silent) = read_patiently(root, Patience::default(), |root| read_parts(root, Scope::GRANTS));
-    for path in &silent {
-        tracing::warn!(path = %path.display(), "does not answer; the rest was read without it");
-    }
-    (host, Look { at: SystemTime::now(), took: start.elapsed(), silent })
+/// Brings a time forward, never back.
+fn hasten(due: &mut Option<Instant>, at: Instant) {
+    *due = Some(due.map_or(at, |due| due.min(at)));
 }
 
-/// Looks again and again and publishes what changed. Never ends.
-pub(crate) async fn run_rescans(root: Arc<Root>, config: Arc<Config>, write: watch::Sender<Arc<NodeState>>) {
-    let Some(seconds) = config.update_interval_s else { return std::future::pending().await };
-    let period = Duration::from_secs(seconds);
-    // An interval beyond the clock's end is as good as none.
-    let Some(first) = Instant::now().checked_add(period) else { return std::future::pending().await };
-    let mut ticks = interval_at(first, period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let (host, look) = read(&root);
-        let old = Arc::clone(&write.borrow());
-        if *old.host == host {
-            continue;
+/// Whether it is time, and then no more.
+fn take_due(due: &mut Option<Instant>, now: Instant) -> bool {
+    due.take_if(|at| *at <= now).is_some()
+}
+
+/// What the writer writes from.
+pub(crate) struct Node {
+    root: Arc<Root>,
+    reload: Option<ConfigSource>,
+    pod_resources: PathBuf,
+    notices: mpsc::UnboundedReceiver<Notice>,
+    tell: mpsc::UnboundedSender<Notice>,
+    write: watch::Sender<Arc<NodeState>>,
+    started: (Instant, SystemTime),
+    due: Due,
+    has_events: bool,
+    /// When the look that runs was started.
+    whole_since: Option<Instant>,
+    states_since: Option<Instant>,
+    whole_ended: Option<Instant>,
+    config: Arc<Config>,
+    config_error: Option<Arc<LastError>>,
+    host: Arc<Host>,
+    look: Option<Look>,
+    /// The first look, while the kubelet did not say yet what Pods hold.
+    first: Option<Look>,
+    pools: Vec<Pool>,
+    tracker: Tracker,
+    holdings: Holdings,
+    /// How often they have changed.
+    holdings_changes: u64,
+    holders: Option<BTreeMap<ResourceName, Arc<BTreeMap<String, Holder>>>>,
+    listed: BTreeMap<ResourceName, Listed>,
+    views: Views,
+    registrations: BTreeMap<ResourceName, Registration>,
+    grants: BTreeMap<(ResourceName, String), Arc<Granted>>,
+    errors: VecDeque<Arc<LastError>>,
+    /// Requests that came before anything was known.
+    early: Vec<Ask>,
+    /// Whether the kubelet was asked for its view and answered, or could not.
+    is_kubelet_asked: bool,
+}
+
+/// What a writer is made of.
+pub(crate) struct Setup {
+    pub(crate) config: Arc<Config>,
+    pub(crate) root: Arc<Root>,
+    pub(crate) reload: Option<ConfigSource>,
+    /// The kubelet's socket of grants.
+    pub(crate) pod_resources: PathBuf,
+}
+
+impl Node {
+    /// A writer and where its states are read; the first says that nothing is known yet.
+    pub(crate) fn new(
+        setup: Setup,
+        (tell, notices): (mpsc::UnboundedSender<Notice>, mpsc::UnboundedReceiver<Notice>),
+    ) -> (Node, watch::Receiver<Arc<NodeState>>) {
+        let Setup { config, root, reload, pod_resources } = setup;
+        let host = Arc::new(Host::default());
+        let (write, states) = watch::channel(Arc::new(NodeState {
+            generation: 0,
+            config: Arc::clone(&config),
+            config_error: None,
+            host: Arc::clone(&host),
+            look: None,
+            hcas: BTreeMap::new(),
+            resources: Vec::new(),
+            grants: Vec::new(),
+            errors: VecDeque::new(),
+        }));
+        let mut node = Node {
+            root,
+            reload,
+            pod_resources,
+            notices,
+            tell,
+            write,
+            started: (Instant::now(), SystemTime::now()),
+            due: Due { whole: Some(Instant::now()), kubelet: Some(Instant::now()), ..Due::default() },
+            has_events: true,
+            whole_since: None,
+            states_since: None,
+            whole_ended: None,
+            pools: plan(&host, &config),
+            config,
+            config_error: None,
+            host,
+            look: None,
+            first: None,
+            tracker: Tracker::default(),
+            holdings: Holdings::default(),
+            holdings_changes: 0,
+            holders: None,
+            listed: BTreeMap::new(),
+            views: Views::default(),
+            registrations: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            errors: VecDeque::new(),
+            early: Vec::new(),
+            is_kubelet_asked: false,
+        };
+        node.publish();
+        (node, states)
+    }
+
+    /// Takes in what it is told and publishes what changed. Never ends.
+    pub(crate) async fn run(mut self) {
+        self.act(Instant::now());
+        loop {
+            let next = self.due.next();
+            let timer = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                notice = self.notices.recv() => match notice {
+                    Some(notice) => self.take(notice),
+                    None => return std::future::pending().await,
+                },
+                () = timer => {}
+            }
+            while let Ok(notice) = self.notices.try_recv() {
+                self.take(notice);
+            }
+            self.act(Instant::now());
         }
-        let mut new =
-            NodeState { generation: old.generation + 1, host: Arc::new(host), look, ..(*old).clone() };
-        for (resource, pool) in new.resources.iter_mut().zip(plan(&new.host, &config)) {
-            resource.listing = Arc::new(list(&pool));
-            resource.pool = Arc::new(pool);
+    }
+
+    fn take(&mut self, notice: Notice) {
+        let now = Instant::now();
+        match notice {
+            Notice::Hint(hint) => self.heed(hint, now),
+            Notice::Events(has) => {
+                self.has_events = has;
+                self.plan_next_look(now);
+            }
+            Notice::Looked(host, look) => self.take_host(*host, look),
+            Notice::States(host, silent) => self.take_states(&host, silent),
+            Notice::Allocate(ask) if self.look.is_none() => self.early.push(ask),
+            Notice::Allocate(ask) => self.allocate(ask),
+            Notice::Registration(resource, registration) => self.take_registration(resource, registration),
+            Notice::Kubelet(view) => self.take_kubelet(view, now),
+            Notice::KubeletChanged => self.ask_soon(Duration::from_secs(1)),
+            Notice::ConfigChanged => hasten(&mut self.due.config, now + DEBOUNCE),
+            Notice::Config(read) => self.take_config(read),
         }
-        log_pools(Some(&old), &new);
-        write.send_replace(Arc::new(new));
+    }
+
+    /// Does what is due.
+    fn act(&mut self, now: Instant) {
+        if self.states_since.is_none() && take_due(&mut self.due.states, now) {
+            self.look_at_states(now);
+        }
+        if self.whole_since.is_none() && take_due(&mut self.due.whole, now) {
+            self.look_at_whole(now);
+        }
+        if take_due(&mut self.due.health, now) {
+            self.tracker.settle(self.clock(now), &self.pools);
+            self.relist();
+            self.publish();
+        }
+        if take_due(&mut self.due.kubelet, now) {
+            self.ask_kubelet();
+        }
+        if take_due(&mut self.due.first, now) {
+            self.begin();
+        }
+        if take_due(&mut self.due.config, now) {
+            self.read_config();
+        }
+        if take_due(&mut self.due.publish, now) {
+            self.publish();
+        }
+    }
+
+    fn heed(&mut self, hint: Hint, now: Instant) {
+        let rested = self.whole_ended.map_or(now, |ended| ended + WHOLE_REST);
+        match hint {
+            Hint::States => {
+                hasten(&mut self.due.states, now + DEBOUNCE);
+                hasten(&mut self.due.whole, rested.max(now + SETTLE));
+            }
+            Hint::Whole => hasten(&mut self.due.whole, rested.max(now + DEBOUNCE)),
+        }
+    }
+
+    fn look_at_whole(&mut self, now: Instant) {
+        let tell = self.tell.clone();
+        let done = move |host, look| drop(tell.send(Notice::Looked(Box::new(host), look)));
+        match start_whole(&self.root, &self.config, done) {
+            Ok(()) => self.whole_since = Some(now),
+            Err(error) => {
+                self.keep_error("the host", &format!("no thread to look at it: {error}"));
+                hasten(&mut self.due.whole, now + INFINIBAND);
+            }
+        }
+    }
+
+    fn look_at_states(&mut self, now: Instant) {
+        let members = self.pools.iter().flat_map(|pool| &pool.members);
+        let hcas: std::collections::BTreeSet<_> = members.map(|member| member.hca.clone()).collect();
+        if hcas.is_empty() {
+            return;
+        }
+        let tell = self.tell.clone();
+        let done = move |host, silent| drop(tell.send(Notice::States(Box::new(host), silent)));
+        match start_states(&self.root, &self.host, hcas, done) {
+            Ok(()) => self.states_since = Some(now),
+            Err(error) => {
+                self.keep_error("the host", &format!("no thread to look at port states: {error}"));
+                hasten(&mut self.due.states, now + INFINIBAND);
+            }
+        }
+    }
+
+    fn take_host(&mut self, host: Host, look: Look) {
+        let now = Instant::now();
+        let began = self.whole_since.take();
+        self.whole_ended = Some(now);
+        for path in &look.silent {
+            self.keep_error(&path.display().to_string(), "does not answer; the rest was read without it");
+        }
+        // Port states that were read meanwhile are newer than these.
+        if self.states_since.is_some_and(|states| began.is_some_and(|whole| states > whole)) {
+            hasten(&mut self.due.states, now);
+        }
+        if *self.host != host || self.generation() <= 1 {
+            self.host = Arc::new(host);
+            self.replan();
+        }
+        self.plan_next_look(now);
+        match self.is_begun() {
+            true => self.look = Some(look),
+            false => {
+                self.first = Some(look);
+                self.due.first = Some(self.started.0 + FIRST);
+                if self.is_kubelet_asked {
+                    self.begin();
+                }
+            }
+        }
+        self.publish();
+    }
+
+    fn is_begun(&self) -> bool {
+        self.look.is_some()
+    }
+
+    /// From now on lists are sent: the host was looked at, and the kubelet was asked what Pods hold.
+    fn begin(&mut self) {
+        self.due.first = None;
+        let Some(look) = self.first.take() else { return };
+        self.look = Some(look);
+        self.publish();
+        for ask in std::mem::take(&mut self.early) {
+            self.allocate(ask);
+        }
+    }
+
+    fn take_states(&mut self, read: &Host, silent: Vec<PathBuf>) {
+        let now = Instant::now();
+        // A look at the whole host that began before would bring back what was before.
+        let began = self.states_since.replace(now);
+        if self.whole_since.is_none_or(|whole| began.is_some_and(|began| began > whole)) {
+            let mut host = (*self.host).clone();
+            copy_states(read, &mut host);
+            if host != *self.host {
+                self.host = Arc::new(host);
+                self.replan();
+                self.publish();
+            }
+        }
+        self.states_since = None;
+        for path in silent {
+            self.keep_error(&path.display().to_string(), "does not answer; the rest was read without it");
+        }
+        self.plan_next_look(now);
+    }
+
+    /// What comes though nothing happens.
+    fn plan_next_look(&mut self, now: Instant) {
+        let asked = self.config.update_interval_s.map(Duration::from_secs);
+        let period = asked.unwrap_or(if self.has_events { NET.0 } else { NET.1 });
+        if self.whole_since.is_none() {
+            // Beyond the clock's end is never.
+            let last = self.whole_ended.unwrap_or(now);
+            if let Some(at) = last.checked_add(period) {
+                hasten(&mut self.due.whole, at.max(now));
+            }
+        }
+        let infiniband = |pool: &Pool| {
+            let ports = pool.members.iter().flat_map(|member| {
+                let hca = self.host.hca(member.hca.as_str());
+                member.ports.iter().filter_map(move |port| hca?.port(*port))
+            });
+            ports.into_iter().any(|port| port.link_layer == LinkLayer::InfiniBand)
+        };
+        if self.states_since.is_none() && self.pools.iter().any(infiniband) {
+            hasten(&mut self.due.states, now + INFINIBAND);
+        }
+    }
+
+    /// Plans anew after the host or the configuration changed.
+    fn replan(&mut self) {
+        let old = std::mem::replace(&mut self.pools, plan(&self.host, &self.config));
+        let clock = self.clock(Instant::now());
+        let (holdings, asked) = (&self.holdings, self.holders.is_some());
+        self.tracker.observe(clock, &self.host, &self.pools, |pool, member| {
+            !asked || listing::is_held(holdings, pool, member)
+        });
+        report::log_pools(&old, &self.pools);
+        self.check_grants();
+        self.relist();
+    }
+
+    /// What Pods hold changed: that concerns the lists only where an HCA given by one ID is not to be had by another,
+    /// and where devices are listed for their Pods alone.
+    fn held_anew(&mut self) {
+        let bars = |pool: &Pool| pool.share().is_some() || pool.exclusive_netns;
+        if self.pools.iter().any(bars) || self.listed.values().any(|listed| listed.has_kept) {
+            self.holdings_changes += 1;
+            self.relist();
+        }
+    }
+
+    /// Makes the lists anew of which something changed.
+    fn relist(&mut self) {
+        let held = Held { holdings: &self.holdings, changes: self.holdings_changes };
+        let mut changed = false;
+        for pool in &self.pools {
+            let listed = self.listed.entry(pool.resource.clone()).or_default();
+            changed |= listed.update(pool, &self.tracker, held, self.config.topology_hints);
+        }
+        self.listed.retain(|resource, _| self.pools.iter().any(|pool| pool.resource == *resource));
+        let next = self.tracker.next_change(&self.pools);
+        self.due.health = next.and_then(|at| self.started.0.checked_add(at));
+        if changed {
+            self.views.forget();
+            self.ask_soon(Duration::from_secs(1));
+        }
+    }
+
+    fn clock(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started.0)
+    }
+
+    fn generation(&self) -> u64 {
+        self.write.borrow().generation
+    }
+
+    fn publish_soon(&mut self) {
+        hasten(&mut self.due.publish, Instant::now() + SOON);
+    }
+
+    fn publish(&mut self) {
+        self.due.publish = None;
+        let resource = |pool: &Pool| {
+            let name = &pool.resource;
+            let listing = self.listed.get(name).map(|listed| Arc::clone(&listed.listing));
+            ResourceState {
+                pool: self.shared_pool(pool),
+                listing: listing.unwrap_or_default(),
+                registration: self
+                    .registrations
+                    .get(name)
+                    .cloned()
+                    .unwrap_or_else(|| Registration::waiting(Way::Kubelet)),
+                holders: self.holders.as_ref().map(|all| all.get(name).cloned().unwrap_or_default()),
+                allocatable: self.views.allocatable(name),
+                repairs: self.views.repairs(name),
+            }
+        };
+        let resources = self.pools.iter().map(resource).collect();
+        let state = NodeState {
+            generation: self.generation() + 1,
+            config: Arc::clone(&self.config),
+            config_error: self.config_error.clone(),
+            host: Arc::clone(&self.host),
+            look: self.look.clone(),
+            hcas: self.hca_states(),
+            resources,
+            grants: self.distinct_grants(),
+            errors: self.errors.clone(),
+        };
+        report::log_health(&self.write.borrow().hcas, &state.hcas);
+        self.write.send_replace(Arc::new(state));
+    }
+
+    /// The pool as it was published before, where it is the same.
+    fn shared_pool(&self, pool: &Pool) -> Arc<Pool> {
+        let old = self.write.borrow();
+        match old.resource(&pool.resource).filter(|old| *old.pool == *pool) {
+            Some(old) => Arc::clone(&old.pool),
+            None => Arc::new(pool.clone()),
+        }
+    }
+
+    fn take_registration(&mut self, resource: ResourceName, registration: Registration) {
+        let before = self.registrations.get(&resource);
+        let is_news =
+            before.and_then(|before| before.last_error.as_ref()) != registration.last_error.as_ref();
+        if registration.streams > 0 && before.is_none_or(|before| before.streams == 0) {
+            self.ask_soon(Duration::from_secs(1));
+        }
+        if let Some(error) = registration.last_error.clone().filter(|_| is_news) {
+            self.keep(error);
+        }
+        self.registrations.insert(resource, registration);
+        self.publish_soon();
+    }
+
+    fn ask_soon(&mut self, wait: Duration) {
+        hasten(&mut self.due.kubelet, Instant::now() + wait);
+    }
+
+    fn ask_kubelet(&mut self) {
+        let (path, tell) = (self.pod_resources.clone(), self.tell.clone());
+        tokio::spawn(async move {
+            let view = ask_kubelet(&path).await;
+            let _ = tell.send(Notice::Kubelet(view));
+        });
+    }
+
+    fn read_config(&mut self) {
+        let Some(source) = self.reload.clone() else { return };
+        let tell = self.tell.clone();
+        tokio::spawn(async move { tell.send(Notice::Config(source.read().await)) });
+    }
+
+    fn take_config(&mut self, read: Result<Configured, Error>) {
+        match read {
+            Ok(Configured { config, findings, .. }) => {
+                if self.config_error.take().is_some() {
+                    tracing::info!("the configuration that is there is good");
+                    self.publish_soon();
+                }
+                if config == *self.config {
+                    return;
+                }
+                findings.iter().for_each(|finding| tracing::warn!("{finding}"));
+                tracing::info!(resources = config.resources.len(), "a new configuration is in force");
+                self.config = Arc::new(config);
+                // Another configuration may need more of the host to be known.
+                self.heed(Hint::Whole, Instant::now());
+                self.replan();
+                self.publish();
+            }
+            Err(error) => {
+                let text = error.chain();
+                if self.config_error.as_ref().is_none_or(|old| old.text != text) {
+                    tracing::error!(
+                        error = text,
+                        "a new configuration is refused, the one before stays in force"
+                    );
+                    let error = Arc::new(report::error("the configuration", &text));
+                    self.config_error = Some(Arc::clone(&error));
+                    self.keep(error);
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    /// Logs an error and keeps it for those who ask.
+    fn keep_error(&mut self, subject: &str, text: &str) {
+        tracing::warn!(subject, "{text}");
+        self.keep(Arc::new(report::error(subject, text)));
+    }
+
+    fn keep(&mut self, error: Arc<LastError>) {
+        match self.errors.back_mut() {
+            Some(last) if last.subject == error.subject && last.text == error.text => {
+                *last = Arc::new(LastError { times: last.times + 1, ..(*error).clone() });
+            }
+            _ => self.errors.push_back(error),
+        }
+        while self.errors.len() > ERRORS {
+            self.errors.pop_front();
+        }
+        self.publish_soon();
     }
 }
 
-fn list(pool: &Pool) -> Listing {
-    let ids: Vec<_> = (0..pool.slots).map(|n| n.to_string()).collect();
-    let list = DeviceList::new(ids.iter().map(|id| (id.as_str(), true, None)));
-    Listing { devices: pool.slots, healthy: pool.slots, reasons: Vec::new(), list }
-}
-
-/// One line for each pool that is new or changed: with HCAs what they are, without why there are none.
-pub(crate) fn log_pools(old: Option<&NodeState>, new: &NodeState) {
-    for pool in new.resources.iter().map(|r| &r.pool) {
-        let resource = &pool.resource;
-        if old.and_then(|old| old.resource(resource)).is_some_and(|old| old.pool == *pool) {
-            continue;
-        }
-        if pool.members.is_empty() {
-            let why: Vec<_> =
-                pool.left_out.iter().map(|out| format!("{}: {}", out.hca, out.reason)).collect();
-            tracing::warn!(%resource, why = why.join("; "), "no HCA stands behind the resource");
-        } else {
-            tracing::info!(%resource, slots = pool.slots, hcas = pool.ports_text(), "found HCAs");
+fn copy_states(from: &Host, to: &mut Host) {
+    for hca in &mut to.hcas {
+        let Some(read) = from.hca(hca.name.as_str()) else { continue };
+        for port in &mut hca.ports {
+            if let Some(read) = read.port(port.port) {
+                port.state.clone_from(&read.state);
+                port.phys_state.clone_from(&read.phys_state);
+            }
         }
     }
+}
+
+/// The state of a host that was looked at once.
+#[cfg(test)]
+pub(crate) fn state_of(root: Root, config: Config) -> Arc<NodeState> {
+    let setup =
+        Setup { config: Arc::new(config), root: Arc::new(root), reload: None, pod_resources: PathBuf::new() };
+    let (mut node, states) = Node::new(setup, mpsc::unbounded_channel());
+    let host = rocade_host::read_parts(&node.root, rocade_host::Scope::GRANTS);
+    node.take_host(host, Look { at: SystemTime::now(), took: Duration::ZERO, silent: Vec::new() });
+    node.begin();
+    Arc::clone(&states.borrow())
 }
 
 #[cfg(test)]
-mod tests {
-    use rocade_core::config::parse_config_json;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_host_that_changed_is_published_at_the_next_look() {
-        let host = tempfile::tempdir().unwrap();
-        let hca = host.path().join("sys/class/infiniband/mlx5_0");
-        std::fs::create_dir_all(hca.join("ports")).unwrap();
-        let text = r#"{"periodicUpdateInterval": 1, "configList": [
-            {"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"ifNames": ["eth1"]}}]}"#;
-        let config = Arc::new(parse_config_json("config.json", text, true).unwrap().0);
-        let root = Arc::new(Root::live(host.path()).unwrap());
-        let (write, mut states) = watch::channel(Arc::new(read_state(&root, &config)));
-        assert_eq!(states.borrow_and_update().resources[0].pool.left_out.len(), 1);
-        let rescans = tokio::spawn(run_rescans(root, config, write));
-        std::fs::remove_dir_all(&hca).unwrap();
-        tokio::time::timeout(Duration::from_secs(30), states.changed()).await.unwrap().unwrap();
-        assert_eq!(states.borrow().resources[0].pool.left_out, []);
-        rescans.abort();
-    }
-}
+mod tests;

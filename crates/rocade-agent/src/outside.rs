@@ -141,18 +141,6 @@ pub(crate) struct Place {
     pub(crate) pod_resources: PathBuf,
 }
 
-impl Place {
-    /// The kubelet's other directories lie beside the one of device plugins.
-    pub(crate) fn beside(device_plugin_dir: &Path, root: Arc<Root>) -> Place {
-        let beside = |name: &str| device_plugin_dir.parent().unwrap_or(device_plugin_dir).join(name);
-        Place {
-            root,
-            plugin_dirs: vec![device_plugin_dir.to_owned(), beside("plugins_registry")],
-            pod_resources: beside("pod-resources/kubelet.sock"),
-        }
-    }
-}
-
 /// Answers until it is dropped. Never ends.
 pub(crate) async fn run_outside(
     outside: Outside,

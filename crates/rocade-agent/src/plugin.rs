@@ -1,31 +1,43 @@
-//! What the kubelet asks of one resource: its options, its device list, its grants. The answers come from the node's
-//! state as it is when asked.
+//! What the kubelet asks of one resource: its options, its device list, its grants. Lists come from the node's state,
+//! grants from its one writer.
 
 use std::sync::Arc;
 
-use rocade_core::ResourceName;
-use rocade_core::plan::Pool;
-use tokio::sync::{mpsc, watch};
+use rocade_core::config::Sharing;
+use rocade_core::plan::{Grant, Pool};
+use rocade_core::{Host, ResourceName};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::api::device_plugin_server::DevicePlugin;
 use crate::api::{
-    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse,
-    DevicePluginOptions, DeviceSpec, Empty, PreStartContainerRequest, PreStartContainerResponse,
-    PreferredAllocationRequest, PreferredAllocationResponse,
+    AllocateRequest, AllocateResponse, CdiDevice, ContainerAllocateResponse,
+    ContainerPreferredAllocationResponse, DevicePluginOptions, DeviceSpec, Empty, PreStartContainerRequest,
+    PreStartContainerResponse, PreferredAllocationRequest, PreferredAllocationResponse,
 };
+use crate::cdi::SpecFile;
 use crate::list::DeviceList;
+use crate::node::{Ask, Notice};
 use crate::state::NodeState;
 
 /// One resource's side of the device plugin API.
 pub(crate) struct Plugin {
     pub(crate) resource: ResourceName,
+    pub(crate) options: DevicePluginOptions,
     pub(crate) states: watch::Receiver<Arc<NodeState>>,
+    pub(crate) tell: mpsc::UnboundedSender<Notice>,
+    pub(crate) cdi: Arc<SpecFile>,
     /// How many ListAndWatch streams are open.
     pub(crate) streams: watch::Sender<usize>,
     /// Becomes true when the streams must end.
     pub(crate) closing: watch::Receiver<bool>,
+}
+
+/// What the kubelet may ask of a resource. It knows an order of its own where all IDs stand for the same HCAs.
+pub(crate) fn options(sharing: Sharing) -> DevicePluginOptions {
+    let has_choice = matches!(sharing, Sharing::Hca { .. });
+    DevicePluginOptions { pre_start_required: false, get_preferred_allocation_available: has_choice }
 }
 
 #[tonic::async_trait]
@@ -34,7 +46,7 @@ impl DevicePlugin for Plugin {
         &self,
         _: Request<Empty>,
     ) -> Result<Response<DevicePluginOptions>, Status> {
-        Ok(Response::new(DevicePluginOptions::default()))
+        Ok(Response::new(self.options))
     }
 
     type ListAndWatchStream = ReceiverStream<Result<DeviceList, Status>>;
@@ -50,21 +62,38 @@ impl DevicePlugin for Plugin {
         &self,
         request: Request<AllocateRequest>,
     ) -> Result<Response<AllocateResponse>, Status> {
-        let state = Arc::clone(&self.states.borrow());
-        let pool = match state.resource(&self.resource) {
-            Some(resource) => &resource.pool,
-            None => return Err(Status::unavailable(format!("{} is offered no more", self.resource))),
-        };
-        let requests = request.into_inner().container_requests;
-        let container_responses = requests.iter().map(|r| grant(pool, r)).collect::<Result<_, _>>()?;
+        let ids = request.into_inner().container_requests.into_iter().map(|r| r.devices_ids).collect();
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask { resource: self.resource.clone(), ids, reply };
+        let _ = self.tell.send(Notice::Allocate(ask));
+        let grants = answer.await.map_err(|_| Status::unavailable("the agent is ending"))?;
+        let grants = grants.map_err(|denied| Status::invalid_argument(denied.to_string()))?;
+        let host = Arc::clone(&self.states.borrow().host);
+        let container_responses = grants.into_iter().map(|grant| self.respond(&host, grant)).collect();
         Ok(Response::new(AllocateResponse { container_responses }))
     }
 
     async fn get_preferred_allocation(
         &self,
-        _: Request<PreferredAllocationRequest>,
+        request: Request<PreferredAllocationRequest>,
     ) -> Result<Response<PreferredAllocationResponse>, Status> {
-        Err(Status::unimplemented("not among the options: all IDs of a resource stand for the same HCAs"))
+        let state = Arc::clone(&self.states.borrow());
+        let Some(resource) = state.resource(&self.resource) else {
+            return Err(Status::unavailable(format!("{} is offered no more", self.resource)));
+        };
+        let prefer = |pool: &Pool, available: &[String], must: &[String], size: i32| {
+            pool.prefer(available, must, usize::try_from(size).unwrap_or(0))
+        };
+        let requests = request.into_inner().container_requests;
+        let container_responses = requests.iter().map(|r| ContainerPreferredAllocationResponse {
+            device_i_ds: prefer(
+                &resource.pool,
+                &r.available_device_i_ds,
+                &r.must_include_device_i_ds,
+                r.allocation_size,
+            ),
+        });
+        Ok(Response::new(PreferredAllocationResponse { container_responses: container_responses.collect() }))
     }
 
     async fn pre_start_container(
@@ -75,7 +104,8 @@ impl DevicePlugin for Plugin {
     }
 }
 
-/// Sends the whole list now and whenever it changes, until the kubelet goes or the endpoint closes.
+/// Sends the whole list now and whenever it changes, until the kubelet goes or the endpoint closes. Before the host was
+/// looked at there is nothing to send.
 async fn run_list(
     resource: ResourceName,
     mut states: watch::Receiver<Arc<NodeState>>,
@@ -85,39 +115,46 @@ async fn run_list(
 ) {
     let mut sent = None;
     loop {
-        let listing = states.borrow_and_update().resource(&resource).map(|r| r.listing.list.clone());
-        // What is offered no more has no device left.
-        let list = listing.unwrap_or_default();
-        if sent.as_ref() != Some(&list) {
-            if send.send(Ok(list.clone())).await.is_err() {
+        // Taken before the list: what is left to tell when the endpoint closes is told.
+        let is_closing = *closing.borrow_and_update();
+        let list = {
+            let state = states.borrow_and_update();
+            let list = state.resource(&resource).map(|r| r.listing.list.clone());
+            // What is offered no more has no device left.
+            state.look.is_some().then(|| list.unwrap_or_default())
+        };
+        if list.is_some() && sent != list {
+            if send.send(Ok(list.clone().unwrap_or_default())).await.is_err() {
                 return;
             }
-            sent = Some(list);
+            sent = list;
+        }
+        if is_closing {
+            return;
         }
         tokio::select! {
             changed = states.changed() => if changed.is_err() { return },
-            _ = closing.wait_for(|closing| *closing) => return,
+            changed = closing.changed() => if changed.is_err() { return },
             () = send.closed() => return,
         }
     }
 }
 
-fn grant(pool: &Pool, request: &ContainerAllocateRequest) -> Result<ContainerAllocateResponse, Status> {
-    let grant = pool.grant(&request.devices_ids).map_err(|unknown| {
-        tracing::error!(resource = %pool.resource, device = unknown.id, "refused to grant a device that is not offered");
-        Status::invalid_argument(unknown.to_string())
-    })?;
-    tracing::debug!(resource = %pool.resource, devices = ?request.devices_ids, "granted");
-    let node = |path: String| DeviceSpec {
-        container_path: path.clone(),
-        host_path: path,
-        permissions: grant.permissions.to_owned(),
-    };
-    Ok(ContainerAllocateResponse {
-        envs: grant.variables.into_iter().collect(),
-        devices: grant.nodes.into_iter().map(node).collect(),
-        ..ContainerAllocateResponse::default()
-    })
+impl Plugin {
+    fn respond(&self, host: &Host, grant: Grant) -> ContainerAllocateResponse {
+        let split = self.cdi.split(host, grant.nodes);
+        let node = |path: String| DeviceSpec {
+            container_path: path.clone(),
+            host_path: path,
+            permissions: grant.permissions.to_owned(),
+        };
+        ContainerAllocateResponse {
+            envs: grant.variables.into_iter().collect(),
+            devices: split.nodes.into_iter().map(node).collect(),
+            cdi_devices: split.names.into_iter().map(|name| CdiDevice { name }).collect(),
+            ..ContainerAllocateResponse::default()
+        }
+    }
 }
 
 /// Counts a stream for as long as it is served.
@@ -138,37 +175,69 @@ impl Drop for OpenStream {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, VecDeque};
+    use std::time::{Duration, SystemTime};
+
+    use rocade_core::config::{Config, Resource, Selectors};
+    use rocade_core::plan::plan;
     use tokio_stream::StreamExt;
 
     use super::*;
-    use crate::node::read_state;
+    use crate::state::{Listing, Look, Registration, ResourceState, Way};
 
-    fn state(slots: u32) -> Arc<NodeState> {
-        let text = format!(
-            r#"{{"configList": [{{"resourceName": "a", "rdmaHcaMax": {slots}, "selectors": {{"ifNames": ["ens18np0"]}}}}]}}"#
-        );
-        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts/seed-4hca-bond.host");
-        let config = rocade_core::config::parse_config_json("config.json", &text, false).unwrap().0;
-        Arc::new(read_state(&rocade_host::Root::open(host).unwrap(), &Arc::new(config)))
+    fn state(looked: bool, devices: usize) -> Arc<NodeState> {
+        let resource = Resource::of_config_json("rdma/a".parse().unwrap(), 1, Selectors::default());
+        let config = Config::of_config_json(None, vec![resource]);
+        let list = DeviceList::new((0..devices).map(|n| (n.to_string(), true, Vec::new())));
+        let resource = ResourceState {
+            pool: Arc::new(plan(&Host::default(), &config).remove(0)),
+            listing: Arc::new(Listing { list, ..Listing::default() }),
+            registration: Registration::waiting(Way::Kubelet),
+            holders: None,
+            allocatable: None,
+            repairs: 0,
+        };
+        let look = Look { at: SystemTime::now(), took: Duration::ZERO, silent: Vec::new() };
+        Arc::new(NodeState {
+            generation: 1,
+            config: Arc::new(config),
+            config_error: None,
+            host: Arc::default(),
+            look: looked.then_some(look),
+            hcas: BTreeMap::new(),
+            resources: vec![resource],
+            grants: Vec::new(),
+            errors: VecDeque::new(),
+        })
     }
 
     #[tokio::test]
     async fn a_list_is_sent_anew_when_it_changed_and_the_stream_ends_when_the_endpoint_closes() {
-        let (write, states) = watch::channel(state(2));
+        let (write, states) = watch::channel(state(false, 9));
         let (close, closing) = watch::channel(false);
         let streams = watch::Sender::new(0);
-        let plugin =
-            Plugin { resource: "rdma/a".parse().unwrap(), states, streams: streams.clone(), closing };
+        let plugin = Plugin {
+            resource: "rdma/a".parse().unwrap(),
+            options: DevicePluginOptions::default(),
+            states,
+            tell: mpsc::unbounded_channel().0,
+            cdi: Arc::new(SpecFile::new("/none".into(), Vec::new())),
+            streams: streams.clone(),
+            closing,
+        };
         let mut lists = plugin.list_and_watch(Request::new(Empty {})).await.unwrap().into_inner();
         let mut next = async || lists.next().await.map(|list| list.unwrap().devices().count());
+        tokio::task::yield_now().await;
+        // Of a host that nobody has looked at yet nothing is told.
+        write.send_replace(state(true, 2));
         assert_eq!(next().await, Some(2));
         assert_eq!(*streams.borrow(), 1);
-        write.send_replace(state(0));
+        write.send_replace(state(true, 0));
         assert_eq!(next().await, Some(0));
         // An equal list is not sent again: the next is that of three.
-        write.send_replace(state(0));
+        write.send_replace(state(true, 0));
         tokio::task::yield_now().await;
-        write.send_replace(state(3));
+        write.send_replace(state(true, 3));
         assert_eq!(next().await, Some(3));
         close.send_replace(true);
         assert_eq!(next().await, None);

@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rocade_core::config::Config;
-use rocade_core::plan::Pool;
+pub use rocade_core::health::Condition;
+use rocade_core::plan::{GrantedNode, Pool};
 use rocade_core::{HcaName, Host, ResourceName};
+
+use tokio::sync::watch;
 
 use crate::list::DeviceList;
 
@@ -23,8 +26,8 @@ pub struct NodeState {
     pub config_error: Option<Arc<LastError>>,
     /// The host as last read.
     pub host: Arc<Host>,
-    /// That reading.
-    pub look: Look,
+    /// That reading; None before the first: then nothing is known yet, and the kubelet is told no list.
+    pub look: Option<Look>,
     /// Health of each HCA that the configuration is about or was, by name.
     pub hcas: BTreeMap<HcaName, HcaState>,
     /// In the order of the configuration.
@@ -59,6 +62,8 @@ pub struct ResourceState {
     pub holders: Option<Arc<BTreeMap<String, Holder>>>,
     /// How many devices the kubelet itself says are there for Pods; None while it was not asked or did not answer.
     pub allocatable: Option<u32>,
+    /// How often the kubelet's own view was found wrong and mended by a new registration.
+    pub repairs: u64,
 }
 
 /// The device list of a resource.
@@ -79,25 +84,14 @@ pub struct Listing {
 pub struct HcaState {
     /// Whether Pods can use it.
     pub condition: Condition,
+    /// Whether it counts as good in all its pools: a condition counts only once it has lasted.
+    pub healthy: bool,
     /// Why it is not [`Condition::Up`]; empty when it is.
     pub reason: String,
     /// Since when it is so.
     pub since: SystemTime,
     /// How often it went down since the agent started.
     pub flaps: u32,
-}
-
-/// Whether Pods can use an HCA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Condition {
-    /// A port is ACTIVE and its char device is there.
-    Up,
-    /// A Pod has its netdev or itself in a network namespace of its own: what can be seen from here says nothing.
-    InUse,
-    /// No port is ACTIVE, or its char device is not there.
-    Down,
-    /// It was there and is not any more.
-    Gone,
 }
 
 /// How the kubelet knows of a resource.
@@ -165,23 +159,10 @@ pub struct Granted {
     pub at: SystemTime,
     /// The HCAs and ports, as the container's environment says: `mlx5_0:1`.
     pub ports: String,
-    /// The device nodes with the numbers that they had.
-    pub nodes: Vec<GrantedNode>,
+    /// The device nodes with the numbers that they had, shared by grants that got the same.
+    pub nodes: Arc<[GrantedNode]>,
     /// What is wrong with it now: a node's number that is another HCA's or no one's. Empty when nothing is.
     pub faults: Vec<String>,
-}
-
-/// A device node of a grant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GrantedNode {
-    /// Its path on the host and in the container.
-    pub path: String,
-    /// The HCA that it belonged to; None for rdma_cm.
-    pub hca: Option<HcaName>,
-    /// Number of the device that it opened.
-    pub major: u32,
-    /// Number of the device that it opened.
-    pub minor: u32,
 }
 
 /// Something that went wrong.
@@ -217,5 +198,12 @@ impl Registration {
             count: 0,
             last_error: None,
         }
+    }
+}
+
+/// Until the host was looked at: before, a state says nothing of it.
+pub(crate) async fn wait_for_look(states: &mut watch::Receiver<Arc<NodeState>>) {
+    if states.wait_for(|state| state.look.is_some()).await.is_err() {
+        std::future::pending().await
     }
 }

@@ -64,13 +64,13 @@ impl Tracker {
         now: Duration,
         host: &Host,
         pools: &[Pool],
-        is_held: impl Fn(&ResourceName, &str) -> bool,
+        is_held: impl Fn(&Pool, &PoolMember) -> bool,
     ) {
         self.verdicts.retain(|resource, _| pools.iter().any(|pool| pool.resource == *resource));
         for pool in pools {
             let verdicts = self.verdicts.entry(pool.resource.clone()).or_default();
             for member in &pool.members {
-                let seen = look(host, member, is_held(&pool.resource, &member.id));
+                let seen = look(host, member, || is_held(pool, member));
                 let uverbs = host.hca(member.hca.as_str()).and_then(|h| h.uverbs.as_ref());
                 let uverbs = uverbs.map(|device| (device.major, device.minor));
                 match verdicts.get_mut(&member.id) {
@@ -191,7 +191,7 @@ fn is_usable(condition: Condition) -> bool {
 }
 
 /// A port is enough: the second port of a card is often left unused.
-fn look(host: &Host, member: &PoolMember, is_held: bool) -> Seen {
+fn look(host: &Host, member: &PoolMember, is_held: impl Fn() -> bool) -> Seen {
     let Some(hca) = host.hca(member.hca.as_str()) else {
         return (Condition::Gone, format!("{} is not there", member.hca));
     };
@@ -204,7 +204,7 @@ fn look(host: &Host, member: &PoolMember, is_held: bool) -> Seen {
     if ports.iter().any(|port| port.state.as_deref() == Some("ACTIVE")) {
         return (Condition::Up, String::new());
     }
-    if is_held && ports.iter().any(|port| is_elsewhere(port)) {
+    if ports.iter().any(|port| is_elsewhere(port)) && is_held() {
         return (Condition::InUse, format!("the interface of {} is in another network namespace", hca.name));
     }
     (Condition::Down, ports_text(hca, &ports))

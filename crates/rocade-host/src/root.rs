@@ -11,6 +11,8 @@ use crate::archive::Archive;
 use crate::errno::Errno;
 use crate::error::Error;
 use crate::ethtool;
+use crate::events::{EventSocket, Source};
+use crate::netlink::socket;
 use crate::netlink::{
     Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
     RouteRecord, RuleRecord,
@@ -164,6 +166,22 @@ impl Root {
             Ok(target) => resolve(&class.join(target), |_| Err(Refusal::Errno(Errno::INVAL))),
             Err(Refusal::Errno(Errno::INVAL)) => Ok(class.join(name)),
             Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// What the host tells unasked; a recorded one tells nothing.
+    pub fn events(&self, source: Source) -> Answer<EventSocket> {
+        match &self.0 {
+            Filling::Live(_) => EventSocket::open(source).map_err(socket::refused),
+            Filling::Recorded(_) => Err(Refusal::NeverTried),
+        }
+    }
+
+    /// Where this process finds a path of the host, to watch it; None where there is nothing that could change.
+    pub fn local(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        match &self.0 {
+            Filling::Live(live) => Some(live.local(path.as_ref())),
+            Filling::Recorded(_) => None,
         }
     }
 

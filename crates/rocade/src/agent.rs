@@ -8,9 +8,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use rocade_agent::outside::{AGENT_SOCKET, Access, Listen, Outside};
 use rocade_agent::{
-    AGENT_YAML, CONFIG_JSON, ConfigSource, Configured, DEVICE_PLUGIN_DIR, Error, Options, run_agent,
+    AGENT_YAML, CONFIG_JSON, Choice, ConfigSource, Configured, DEVICE_PLUGIN_DIR, Error, Options,
+    find_kubelet_root, run_agent,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::log::{Format, Level};
 use crate::outcome::{Advice, Outcome};
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// Directory of kubelet.sock
     #[arg(long, value_name = "DIR", default_value = DEVICE_PLUGIN_DIR)]
     device_plugin_dir: PathBuf,
+    /// By which way the kubelet is told of resources
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = Registration::Auto)]
+    registration: Registration,
     /// Tell /healthz, /readyz and /metrics on this address, as :9407; nowhere without it
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Listen>,
@@ -48,6 +53,27 @@ pub(crate) struct Args {
     plugin: PluginFlags,
 }
 
+/// By which way resources are registered.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Registration {
+    /// On kubelet.sock; by the plugin watcher where that does not work
+    Auto,
+    /// On kubelet.sock alone
+    Kubelet,
+    /// By a socket in plugins_registry alone
+    Watcher,
+}
+
+impl From<Registration> for Choice {
+    fn from(registration: Registration) -> Choice {
+        match registration {
+            Registration::Auto => Choice::Auto,
+            Registration::Kubelet => Choice::Kubelet,
+            Registration::Watcher => Choice::Watcher,
+        }
+    }
+}
+
 /// Flags of the k8s-rdma-shared-dev-plugin's own, with one dash as well, as Go takes them.
 #[derive(Debug, clap::Args)]
 struct PluginFlags {
@@ -55,7 +81,8 @@ struct PluginFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = go_flags::parse_bool)]
     use_cdi: Option<bool>,
-    /// The kubelet's root directory, in place of --device-plugin-dir
+    /// The kubelet's root directory, also in place of --device-plugin-dir; without it found by the kubelet's process or
+    /// at known places
     #[arg(long, value_name = "DIR", conflicts_with = "device_plugin_dir")]
     kubelet_root_dir: Option<PathBuf>,
     /// Print the version
@@ -87,7 +114,7 @@ impl Args {
     }
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT; SIGHUP has the configuration read and the host looked at again.
 pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
     let root = args.source.open()?;
     let outside = Outside {
@@ -110,7 +137,14 @@ pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
         let Configured { config, file, findings } = configured;
         findings.iter().for_each(|finding| tracing::warn!("{finding}"));
         let outside = Outside { config: file.display().to_string(), ..outside };
-        let options = Options { config, root, device_plugin_dir: args.device_plugin_dir(), outside };
+        let options = Options {
+            reload: Some(source),
+            kubelet_root: args.plugin.kubelet_root_dir.clone().unwrap_or_else(find_kubelet_root),
+            registration: args.registration.into(),
+            outside,
+            again: hangup_signal()?,
+            ..Options::new(config, root, args.device_plugin_dir())
+        };
         run_agent(options, stop).await.context("the agent cannot serve")?;
         Ok(Outcome::Good)
     })
@@ -134,6 +168,14 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+/// A message at each SIGHUP.
+fn hangup_signal() -> anyhow::Result<mpsc::UnboundedReceiver<()>> {
+    let mut hangup = signal(SignalKind::hangup()).context("wait for SIGHUP")?;
+    let (ask, again) = mpsc::unbounded_channel();
+    tokio::spawn(async move { while hangup.recv().await.is_some() && ask.send(()).is_ok() {} });
+    Ok(again)
 }
 
 fn advise(error: Error) -> anyhow::Error {

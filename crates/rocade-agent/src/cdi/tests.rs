@@ -3,14 +3,14 @@ use rocade_host::Root;
 use serde_json::Value;
 
 use super::*;
-use crate::node::read_state;
+use crate::node::state_of;
 
 fn state(cdi: config::Cdi) -> Arc<NodeState> {
     let host = format!("{}/../../fixtures/hosts/seed-4hca-bond.host", env!("CARGO_MANIFEST_DIR"));
     let text =
         r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {"ifNames": ["ens18np0"]}}]}"#;
     let config = parse_config_json("config.json", text, true).unwrap().0;
-    Arc::new(read_state(&Root::open(host).unwrap(), &Arc::new(Config { cdi, ..config })))
+    state_of(Root::open(host).unwrap(), Config { cdi, ..config })
 }
 
 fn on(runtime: &str) -> config::Cdi {

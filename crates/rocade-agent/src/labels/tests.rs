@@ -5,14 +5,14 @@ use rocade_host::Root;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::node::read_state;
+use crate::node::state_of;
 
 fn state(host: &str, publish: Publish) -> Arc<NodeState> {
     let host = format!("{}/../../fixtures/hosts/{host}.host", env!("CARGO_MANIFEST_DIR"));
     let text =
         r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}]}"#;
     let config = parse_config_json("config.json", text, true).unwrap().0;
-    Arc::new(read_state(&Root::open(host).unwrap(), &Arc::new(Config { publish, ..config })))
+    state_of(Root::open(host).unwrap(), Config { publish, ..config })
 }
 
 fn publish(labels: Labels) -> Publish {

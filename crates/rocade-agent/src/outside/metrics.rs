@@ -76,16 +76,16 @@ pub const METRICS: &[Metric] = &[
         |s| vec![none(f64::from(u8::from(s.state.config_error.is_some())))],
     ),
     gauge("rocade_look_duration_seconds", &[], "What the last look at the whole host took", |s| {
-        vec![none(s.state.look.took.as_secs_f64())]
+        s.state.look.iter().map(|look| none(look.took.as_secs_f64())).collect()
     }),
     gauge(
         "rocade_look_timestamp_seconds",
         &[],
         "When the last look at the whole host ended, since 1970 (UTC)",
-        |s| vec![none(unix_s(s.state.look.at) as f64)],
+        |s| s.state.look.iter().map(|look| none(unix_s(look.at) as f64)).collect(),
     ),
     gauge("rocade_look_silent_paths", &[], "Files of the host that did not answer at the last look", |s| {
-        vec![none(s.state.look.silent.len() as f64)]
+        s.state.look.iter().map(|look| none(look.silent.len() as f64)).collect()
     }),
     gauge("rocade_resources", &[], "Resources that are configured", |s| {
         vec![none(s.state.resources.len() as f64)]

@@ -113,16 +113,15 @@ fn options(dir: &Path, server: &Server, publish: Publish) -> Options {
     let text =
         r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {"ifNames": ["ens18np0"]}}]}"#;
     let config = parse_config_json("config.json", text, true).unwrap().0;
+    std::fs::create_dir(dir.join("p")).unwrap();
     Options {
-        config: Config { publish, ..config },
-        root: Root::open(host).unwrap(),
-        device_plugin_dir: dir.to_owned(),
         outside: Outside {
             features_dir: dir.join("features.d"),
             node: Some("node1".into()),
             api_server: Access::new("localhost".into(), server.port, dir.to_owned()),
             ..Outside::default()
         },
+        ..Options::new(Config { publish, ..config }, Root::open(host).unwrap(), dir.join("p"))
     }
 }
 
@@ -162,7 +161,7 @@ async fn nothing_is_asked_of_a_server_that_nobody_configured() {
     let run =
         tokio::spawn(run_agent(options(temp.path(), &server, Publish::default()), std::future::pending()));
     let served = async {
-        while !std::fs::read_dir(temp.path())
+        while !std::fs::read_dir(temp.path().join("p"))
             .unwrap()
             .any(|e| e.unwrap().path().extension().is_some_and(|x| x == "sock"))
         {

@@ -64,12 +64,9 @@ impl Agent {
             features_dir: temp.path().join("features.d"),
             ..Outside::default()
         };
-        let options = Options {
-            config: parse_config_json("config.json", text, true).unwrap().0,
-            root: Root::open(host).unwrap(),
-            device_plugin_dir: temp.path().join("p"),
-            outside,
-        };
+        let config = parse_config_json("config.json", text, true).unwrap().0;
+        let new = Options::new(config, Root::open(host).unwrap(), temp.path().join("p"));
+        let options = Options { outside, ..new };
         let (stop, stopped) = oneshot::channel();
         let run = tokio::spawn(async move {
             let stopped = async move { stopped.await.unwrap_or_default() };
@@ -77,6 +74,13 @@ impl Agent {
         });
         let agent = Agent { temp, address, stop: Some(stop), run };
         agent.wait_for(|agent| agent.socket().exists() && TcpStream::connect(agent.address).is_ok()).await;
+        // It shows itself before it has looked at the host.
+        let looks = async {
+            while !agent.get("/metrics").await.1.contains("\nrocade_look_timestamp_seconds") {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(HANG, looks).await.expect("it looks at the host");
         agent
     }
 
@@ -218,15 +222,14 @@ async fn an_address_that_another_has_is_had_once_it_is_free() {
     let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/no-rdma.host");
     let text =
         r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}]}"#;
+    let config = parse_config_json("config.json", text, true).unwrap().0;
     let options = Options {
-        config: parse_config_json("config.json", text, true).unwrap().0,
-        root: Root::open(host).unwrap(),
-        device_plugin_dir: temp.path().to_owned(),
         outside: Outside {
             socket: Some(socket.clone()),
             listen: Some(address.to_string().parse().unwrap()),
             ..Outside::default()
         },
+        ..Options::new(config, Root::open(host).unwrap(), temp.path().join("p"))
     };
     let run = tokio::spawn(run_agent(options, std::future::pending()));
     let free = async {

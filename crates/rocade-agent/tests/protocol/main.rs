@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kubelet::{HANG, Kubelet, Registered};
-use rocade_agent::outside::Outside;
 use rocade_agent::{Options, run_agent};
 use rocade_core::config::{Config, parse_config_json};
 use rocade_host::Root;
@@ -35,12 +34,7 @@ impl Agent {
     fn start_in(temp: tempfile::TempDir, interfaces: &[&str]) -> Agent {
         let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/seed-4hca-bond.host");
         let root = Root::open(host).unwrap();
-        let options = Options {
-            config: config(interfaces),
-            root,
-            device_plugin_dir: temp.path().join("p"),
-            outside: Outside::default(),
-        };
+        let options = Options::new(config(interfaces), root, temp.path().join("p"));
         let (stop, stopped) = oneshot::channel();
         let run = tokio::spawn(async move {
             let stopped = async move { stopped.await.unwrap_or_default() };

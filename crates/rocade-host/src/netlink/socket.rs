@@ -33,7 +33,7 @@ fn open(protocol: isize) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn refused(error: io::Error) -> Refusal {
+pub(crate) fn refused(error: io::Error) -> Refusal {
     error.raw_os_error().map_or(Refusal::Garbled, |raw| Refusal::Errno(Errno::from_raw(raw)))
 }
 

@@ -24,6 +24,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 #[derive(Debug)]
 pub(super) struct Live {
+    prefix: PathBuf,
     dir: Arc<OwnedFd>,
     /// With a prefix, the kernel must be told that links end at it and not at `/`.
     confined: bool,
@@ -36,12 +37,19 @@ impl Live {
     pub(super) fn open(prefix: &Path) -> Result<Live, Raw> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(prefix, flags, Mode::empty())?;
-        Ok(Live { dir: Arc::new(dir), confined: prefix != Path::new("/"), watch: None, near: None })
+        let confined = prefix != Path::new("/");
+        Ok(Live { prefix: prefix.to_owned(), dir: Arc::new(dir), confined, watch: None, near: None })
+    }
+
+    /// The path with the prefix.
+    pub(super) fn local(&self, path: &Path) -> PathBuf {
+        self.prefix.join(path.strip_prefix("/").unwrap_or(path))
     }
 
     /// The same host for one reading that somebody waits for.
     pub(super) fn watched_by(&self, watch: &Arc<Watch>) -> Live {
         Live {
+            prefix: self.prefix.clone(),
             dir: Arc::clone(&self.dir),
             confined: self.confined,
             watch: Some(Arc::clone(watch)),

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use rocade_core::config::parse_config_json;
 
 use super::*;
-use crate::node::read_state;
+use crate::node::state_of;
 
 fn scrape(host: &str, selectors: &str) -> Scrape {
     let path = format!("{}/../../fixtures/hosts/{host}.host", env!("CARGO_MANIFEST_DIR"));
@@ -11,8 +11,8 @@ fn scrape(host: &str, selectors: &str) -> Scrape {
     let text =
         format!(r#"{{"configList": [{{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {selectors}}}]}}"#);
     let config = parse_config_json("config.json", &text, true).unwrap().0;
-    let state = Arc::new(read_state(&root, &Arc::new(config)));
-    Scrape { state, host: read_parts(&root, SCOPE), started: SystemTime::UNIX_EPOCH }
+    let host = read_parts(&root, SCOPE);
+    Scrape { state: state_of(root, config), host, started: SystemTime::UNIX_EPOCH }
 }
 
 #[test]
