@@ -34,8 +34,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` with what is set in its environment, whose output goes to `logs/NAME.log`; the name must be new. The holder's folder is writable at
-    /// the same path inside.
+    /// Starts `program` with what is set in its environment; its output goes to `logs/NAME.log`, and the name must be
+    /// new. The holder's folder is writable at the same path inside.
     pub(crate) fn start(holder: &Holder, name: &str, program: &Command) -> Result<Process> {
         let mut start = holder.command("sh");
         let pid_file = holder.folder().join(format!("{name}.pid"));

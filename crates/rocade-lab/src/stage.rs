@@ -75,6 +75,19 @@ impl Stage {
         Ok(Player { process, stamp, log, proc: self.holder.inside("proc") })
     }
 
+    /// What is answered by HTTP inside, with its headers.
+    ///
+    /// # Errors
+    /// Nothing listens at `address` (IP:PORT).
+    pub fn get(&self, address: &str, path: &str) -> Result<String> {
+        let place = address.replace(':', "/");
+        let ask = format!(
+            "printf 'GET {path} HTTP/1.1\\r\\nHost: {address}\\r\\nConnection: close\\r\\n\\r\\n' >&3"
+        );
+        let script = format!("exec 3<>/dev/tcp/{place}; {ask}; cat <&3");
+        command::run_text(self.holder.command("bash").args(["-ec", &script]))
+    }
+
     /// Ends a program.
     ///
     /// # Errors

@@ -117,6 +117,7 @@ async fn run_once(stage: &mut Stage, plugin: &Plugin, slots: usize) -> Result<Fi
     let mut running = start(stage, plugin, slots).await?;
     let start = running.registered.at.duration_since(running.player.started()?)?;
     let (p50_ms, p99_ms) = allocate(&mut running).await.with_context(|| running.player.said())?;
+    plugin.scrape(stage)?;
     let peak_mib = running.player.peak_kib()? as f64 / 1024.0;
     let list_bytes = running.list_bytes;
     stage.end(running.player)?;
@@ -136,8 +137,9 @@ async fn run_idle(stages: &mut [Stage; 2], plugins: [&Plugin; 2], idle: Duration
     tokio::time::sleep(idle).await;
     let after = count(&running)?;
     let mut figures = [(0.0, 0.0); 2];
-    for (i, running) in running.iter_mut().enumerate() {
+    for (i, (running, stage)) in running.iter_mut().zip([&*one, &*other]).enumerate() {
         allocate(running).await?;
+        plugins[i].scrape(stage)?;
         let switches = after[i].saturating_sub(before[i]) as f64 * 60.0 / idle.as_secs_f64();
         figures[i] = (switches, running.player.peak_kib()? as f64 / 1024.0);
     }

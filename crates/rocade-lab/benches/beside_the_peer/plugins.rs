@@ -4,13 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rocade_lab::cache::Cache;
 use rocade_lab::peer::Peer;
 use rocade_lab::product;
+use rocade_lab::stage::Stage;
 
 /// The one resource.
 pub(crate) const RESOURCE: &str = "rdma/hca";
+
+/// Where rocade serves metrics; the peer has none.
+const METRICS: &str = "127.0.0.1:9407";
 
 /// A device plugin to run.
 #[derive(Debug)]
@@ -33,10 +37,19 @@ impl Plugin {
             Plugin::Peer(peer) => peer.command(config),
             Plugin::Rocade(program) => {
                 let mut command = Command::new(program);
-                command.args(["agent", "--config"]).arg(config);
+                command.args(["agent", "--listen", METRICS, "--config"]).arg(config);
                 command
             }
         }
+    }
+
+    /// Has the metrics told, if it has any, as a Prometheus would.
+    pub(crate) fn scrape(&self, stage: &Stage) -> Result<()> {
+        if let Plugin::Rocade(_) = self {
+            let said = stage.get(METRICS, "/metrics")?;
+            ensure!(said.contains("\nrocade_"), "no metrics: {said}");
+        }
+        Ok(())
     }
 }
 
