@@ -4,13 +4,14 @@
 
 use serde::Serialize;
 
-use crate::config::{CharDevices, Config, Dialect, Health, Labels, Resource, Sharing};
+use crate::config::{Config, Dialect, Health, Labels, Resource, Sharing};
 use crate::distance::Place;
-use crate::host::{CharDevice, Hca, Host, NetnsMode, Port, Transport};
+use crate::host::{CharDevice, Hca, Host, NetnsMode};
 use crate::names::{HcaName, PciAddress, PortNum, ResourceName};
 
 mod device;
 mod findings;
+mod fitness;
 mod generate;
 mod granted;
 mod held;
@@ -144,9 +145,9 @@ fn plan_pool(host: &Host, dialect: Dialect, resource: &Resource, earlier: &[Pool
     let (mut members, mut left_out) = (Vec::new(), Vec::new());
     for hca in &host.hcas {
         let decided = select::meant_ports(host, dialect, resource, hca).and_then(|ports| {
-            let unfit = check_fitness(host, hca)
-                .or_else(|| check_nodes(host, dialect, resource.char_devices, hca, &ports))
-                .or_else(|| check_offered(earlier.iter().filter(|_| exclusive_netns), hca));
+            let unfit = fitness::check(host, hca)
+                .or_else(|| fitness::check_nodes(host, dialect, resource.char_devices, hca, &ports))
+                .or_else(|| fitness::check_offered(earlier.iter().filter(|_| exclusive_netns), hca));
             unfit.map_or(Ok(ports), Err)
         });
         match decided {
@@ -181,7 +182,10 @@ fn member(host: &Host, resource: &Resource, hca: &Hca, ports: Vec<PortNum>) -> P
     PoolMember {
         hca: hca.name.clone(),
         id: identity::id(host, hca),
-        nodes: std::iter::once(hca).chain(halves.iter().copied()).flat_map(|h| nodes(asked, h)).collect(),
+        nodes: std::iter::once(hca)
+            .chain(halves.iter().copied())
+            .flat_map(|h| fitness::nodes(asked, h))
+            .collect(),
         companions: halves.iter().map(|half| half.name.clone()).collect(),
         found_by: netdevs::ways(host, hca, |name| select::names_interface(resource, name)),
         ports,
@@ -190,78 +194,6 @@ fn member(host: &Host, resource: &Resource, hca: &Hca, ports: Vec<PortNum>) -> P
         pci_root: hca.pci_root.clone(),
         pci_path: hca.pci_path.clone(),
     }
-}
-
-/// Whether Pods could use the HCA at all.
-fn check_fitness(host: &Host, hca: &Hca) -> Option<Reason> {
-    if let Some(whole) = identity::whole(host, hca) {
-        return Some(Reason::HalfOf(whole.name.clone()));
-    }
-    if hca.pci_address.is_some() && hca.driver.is_none() {
-        return Some(Reason::NoDriver);
-    }
-    let foreign = |p: &Port| matches!(p.transport, Transport::Iwarp | Transport::Efa | Transport::Usnic);
-    if let Some(first) = hca.ports.first().filter(|_| hca.ports.iter().all(foreign)) {
-        return Some(Reason::Transport(first.transport));
-    }
-    if !hca.ports.is_empty() && hca.ports.iter().all(|p| p.gid_table_len == Some(0)) {
-        return Some(Reason::NoGidTable);
-    }
-    netdevs::hardware_below(host, hca).map(|hardware| Reason::SoftwareOn(hardware.name.clone()))
-}
-
-/// Whether the nodes that are asked for are there. That plugin's Pods have umad and issm where those are.
-fn check_nodes(
-    host: &Host,
-    dialect: Dialect,
-    asked: CharDevices,
-    hca: &Hca,
-    ports: &[PortNum],
-) -> Option<Reason> {
-    let Some(uverbs) = &hca.uverbs else { return Some(Reason::NoVerbs) };
-    if !uverbs.is_there() {
-        return Some(Reason::NoNode(uverbs.path()));
-    }
-    if dialect == Dialect::ConfigJson {
-        return None;
-    }
-    let halves = identity::other_halves(host, hca);
-    let port_of = |h: &'_ Hca, number: PortNum| h.port(number).cloned();
-    let lacking = |kind: &'static str, of: fn(&Port) -> Option<&CharDevice>| {
-        ports.iter().find_map(|number| {
-            let all: Vec<_> = std::iter::once(hca)
-                .chain(halves.iter().copied())
-                .filter_map(|h| port_of(h, *number))
-                .collect();
-            let devices: Vec<_> = all.iter().filter_map(of).collect();
-            match devices.first() {
-                _ if devices.iter().any(|device| device.is_there()) => None,
-                Some(device) => Some(Reason::NoNode(device.path())),
-                None => Some(Reason::NoCharDevice { kind, port: *number }),
-            }
-        })
-    };
-    let umad = asked.umad.then(|| lacking("umad", |port| port.umad.as_ref())).flatten();
-    // Only where there can be a subnet manager: an Ethernet port has no issm.
-    let infiniband =
-        |n: &PortNum| hca.port(*n).is_some_and(|p| p.link_layer == crate::host::LinkLayer::InfiniBand);
-    let issm = (asked.issm && ports.iter().all(infiniband))
-        .then(|| lacking("issm", |port| port.issm.as_ref()))
-        .flatten();
-    umad.or(issm)
-}
-
-/// In exclusive mode an HCA goes to one namespace, so only the first pool may offer it.
-fn check_offered<'p>(mut earlier: impl Iterator<Item = &'p Pool>, hca: &Hca) -> Option<Reason> {
-    let offers = |pool: &&Pool| pool.members.iter().any(|member| member.hca == hca.name);
-    earlier.find(offers).map(|pool| Reason::OfferedBy(pool.resource.clone()))
-}
-
-/// In the order of the k8s-rdma-shared-dev-plugin: issm, umad, uverbs.
-fn nodes(asked: CharDevices, hca: &Hca) -> Vec<String> {
-    let issm = hca.ports.iter().filter(|_| asked.issm).filter_map(|p| p.issm.as_ref());
-    let umad = hca.ports.iter().filter(|_| asked.umad).filter_map(|p| p.umad.as_ref());
-    issm.chain(umad).chain(&hca.uverbs).filter(|d| d.is_there()).map(CharDevice::path).collect()
 }
 
 #[cfg(test)]

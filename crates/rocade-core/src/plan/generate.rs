@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{check_fitness, check_nodes};
+use super::fitness;
 use crate::config::{
     CharDevices, Config, DEFAULT_PREFIX, Dialect, Health, Resource, Selectors, Sharing, Slots,
 };
@@ -117,8 +117,8 @@ fn why_out(host: &Host, hca: &Hca) -> Option<String> {
         return Some(format!("{}: {}", hca.role.kind, hca.role.ground));
     }
     let ports: Vec<_> = hca.ports.iter().map(|port| port.port).collect();
-    let unfit = check_fitness(host, hca)
-        .or_else(|| check_nodes(host, Dialect::AgentConfig, CharDevices::default(), hca, &ports));
+    let unfit = fitness::check(host, hca)
+        .or_else(|| fitness::check_nodes(host, Dialect::AgentConfig, CharDevices::default(), hca, &ports));
     if let Some(reason) = unfit {
         return Some(reason.to_string());
     }

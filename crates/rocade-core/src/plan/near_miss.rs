@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::netdevs;
-use super::select::{Key, keys};
+use super::select::{Key, fits_name, keys};
 use crate::config::{Dialect, Selectors};
 use crate::host::{Hca, Host, Netdev};
 use crate::names::PciAddress;
@@ -29,10 +29,10 @@ const LINK_TYPES: &[(&str, &[&str])] =
 /// For each selector that no HCA of the host meets how many do not and what there is instead; for each of its values
 /// that cannot be met here, why.
 pub(super) fn of_pool(host: &Host, dialect: Dialect, selectors: &Selectors) -> Vec<String> {
-    let by_hca: Vec<Vec<Key<'_>>> = host.hcas.iter().map(|hca| keys(host, dialect, selectors, hca)).collect();
+    let by_hca: Vec<Vec<Key>> = host.hcas.iter().map(|hca| keys(host, dialect, selectors, hca)).collect();
     let mut lines = Vec::new();
     for at in 0..by_hca.first().map_or(0, Vec::len) {
-        let column: Vec<&Key<'_>> = by_hca.iter().map(|keys| &keys[at]).collect();
+        let column: Vec<&Key> = by_hca.iter().map(|keys| &keys[at]).collect();
         if !column.iter().any(|key| key.is_met()) {
             lines.push(count_line(&column));
         }
@@ -43,18 +43,19 @@ pub(super) fn of_pool(host: &Host, dialect: Dialect, selectors: &Selectors) -> V
         }
     }
     let named: BTreeSet<&str> = host.hcas.iter().flat_map(|hca| netdevs::of_hca(host, hca)).collect();
-    let unmet = selectors.if_names.iter().filter(|wanted| !is_met(dialect, wanted, &named));
+    let unmet =
+        selectors.if_names.iter().filter(|wanted| !named.iter().any(|name| fits_name(dialect, wanted, name)));
     lines.extend(unmet.map(|wanted| of_interface(host, dialect, wanted, &named)));
     lines
 }
 
 /// What an HCA's values make of a selector that it does not meet.
-pub(super) fn of_key(host: &Host, key: &Key<'_>, hca: Option<&Hca>) -> Option<String> {
+pub(super) fn of_key(host: &Host, key: &Key, hca: Option<&Hca>) -> Option<String> {
     key.wanted.iter().find_map(|wanted| of_value(host, key.name, wanted, hca))
 }
 
 /// `deviceIDs: 0 of 6 HCAs match; present: 159b, 1889`.
-fn count_line(column: &[&Key<'_>]) -> String {
+fn count_line(column: &[&Key]) -> String {
     let seen: BTreeSet<&str> = column.iter().flat_map(|key| &key.seen).map(String::as_str).collect();
     let present =
         if seen.is_empty() { "none".to_owned() } else { seen.into_iter().collect::<Vec<_>>().join(", ") };
@@ -115,14 +116,6 @@ fn of_id(hcas: &[&Hca], key: &str, wanted: &str) -> Option<String> {
     let hca = hcas.iter().find(is_place)?;
     let address = hca.pci_address?;
     Some(format!("{wanted} is the PCI bus of {} ({address}), whose id is {}", hca.name, id(hca)?))
-}
-
-/// Whether a wanted interface is there with an HCA.
-fn is_met(dialect: Dialect, wanted: &str, named: &BTreeSet<&str>) -> bool {
-    match dialect {
-        Dialect::ConfigJson => named.contains(wanted),
-        Dialect::AgentConfig => named.iter().any(|name| crate::policy::matches(wanted, name)),
-    }
 }
 
 fn of_interface(host: &Host, dialect: Dialect, wanted: &str, named: &BTreeSet<&str>) -> String {

@@ -7,18 +7,27 @@ use crate::names::PortNum;
 use crate::policy;
 
 /// A selector beside an HCA.
-pub(super) struct Key<'s> {
+pub(super) struct Key {
     /// As the configuration writes it.
     pub(super) name: &'static str,
     /// Its values.
     pub(super) wanted: Vec<String>,
     /// The HCA's.
     pub(super) seen: Vec<String>,
-    /// Whether a wanted value means a seen one.
-    pub(super) fits: Fits<'s>,
+    fits: Fits,
 }
 
-pub(super) type Fits<'s> = Box<dyn Fn(&str, &str) -> bool + 's>;
+/// When a wanted value means a seen one.
+#[derive(Debug, Clone, Copy)]
+enum Fits {
+    Same,
+    /// Whatever the case, with 0x or without.
+    Hex,
+    /// `*` stands for any text.
+    Pattern,
+    /// Numbers.
+    AtLeast,
+}
 
 /// The ports of an HCA that a resource means, or why it means none.
 pub(super) fn meant_ports(
@@ -82,85 +91,99 @@ pub(super) fn names_interface(resource: &Resource, name: &str) -> bool {
 }
 
 /// The selectors that say something, each beside the HCA's values, in the order in which they are asked.
-pub(super) fn keys(host: &Host, dialect: Dialect, s: &Selectors, hca: &Hca) -> Vec<Key<'static>> {
-    let id = |text: fn(u16, u16) -> u16| hca.pci_id.map(|p| format!("{:04x}", text(p.vendor, p.device)));
+pub(super) fn keys(host: &Host, dialect: Dialect, s: &Selectors, hca: &Hca) -> Vec<Key> {
+    let mut keys = of_card(s, hca);
+    keys.extend(of_names(host, dialect, s, hca));
+    keys.extend(of_ports(s, hca));
+    keys.extend(of_place(s, hca));
+    keys.retain(|key| !key.wanted.is_empty());
+    keys
+}
+
+fn of_card(s: &Selectors, hca: &Hca) -> Vec<Key> {
+    let id = |id: u16| format!("{id:04x}");
+    let (vendor, device) = (hca.pci_id.map(|pci| id(pci.vendor)), hca.pci_id.map(|pci| id(pci.device)));
+    vec![
+        key("vendors", Fits::Hex, &s.vendors, || vendor.into_iter().collect()),
+        key("deviceIDs", Fits::Hex, &s.device_ids, || device.into_iter().collect()),
+        key("drivers", Fits::Same, &s.drivers, || hca.driver.iter().cloned().collect()),
+    ]
+}
+
+/// config.json has no patterns, and another word for interfaces.
+fn of_names(host: &Host, dialect: Dialect, s: &Selectors, hca: &Hca) -> Vec<Key> {
+    let (interfaces, fits) = match dialect {
+        Dialect::ConfigJson => ("ifNames", Fits::Same),
+        Dialect::AgentConfig => ("netdevs", Fits::Pattern),
+    };
+    let netdevs = || netdevs::of_hca(host, hca).into_iter().map(str::to_owned).collect();
+    vec![
+        key("hcas", Fits::Pattern, &s.hcas, || vec![hca.name.to_string()]),
+        key("pciAddresses", Fits::Pattern, &s.pci_addresses, || texts(hca.pci_address.as_slice())),
+        key(interfaces, fits, &s.if_names, netdevs),
+        key("linkTypes", Fits::Same, &s.link_types, || netdevs::link_types(host, hca)),
+    ]
+}
+
+fn of_ports(s: &Selectors, hca: &Hca) -> Vec<Key> {
     let ports = |value: fn(&Port) -> Option<String>| {
         let mut values: Vec<_> = hca.ports.iter().filter_map(value).collect();
         values.dedup();
         values
     };
-    let words = |values: &[String]| values.to_vec();
-    let name: fn(Dialect) -> Fits<'static> = |dialect| Box::new(move |w, s| fits_name(dialect, w, s));
-    let same: fn() -> Fits<'static> = || Box::new(|wanted, seen| wanted == seen);
-    let hex: fn() -> Fits<'static> = || Box::new(|wanted, seen| plain_hex(wanted) == seen);
-    let glob: fn() -> Fits<'static> = || Box::new(policy::matches);
-    let key = |name, wanted, seen, fits| Key { name, wanted, seen, fits };
-    let least: fn() -> Fits<'static> = || {
-        Box::new(|wanted, seen| {
-            wanted.parse::<f64>().ok().is_some_and(|w| seen.parse::<f64>().is_ok_and(|s| s >= w))
-        })
-    };
-    let interfaces = if dialect == Dialect::ConfigJson { "ifNames" } else { "netdevs" };
-    let netdevs = || netdevs::of_hca(host, hca).into_iter().map(str::to_owned).collect();
-    let all: [(bool, &dyn Fn() -> Key<'static>); 13] = [
-        (s.vendors.is_empty(), &|| {
-            key("vendors", words(&s.vendors), id(|vendor, _| vendor).into_iter().collect(), hex())
-        }),
-        (s.device_ids.is_empty(), &|| {
-            key("deviceIDs", words(&s.device_ids), id(|_, device| device).into_iter().collect(), hex())
-        }),
-        (s.drivers.is_empty(), &|| {
-            key("drivers", words(&s.drivers), hca.driver.iter().cloned().collect(), same())
-        }),
-        (s.hcas.is_empty(), &|| key("hcas", words(&s.hcas), vec![hca.name.to_string()], glob())),
-        (s.pci_addresses.is_empty(), &|| {
-            let address = hca.pci_address.iter().map(ToString::to_string).collect();
-            key("pciAddresses", words(&s.pci_addresses), address, glob())
-        }),
-        (s.if_names.is_empty(), &|| key(interfaces, words(&s.if_names), netdevs(), name(dialect))),
-        (s.link_types.is_empty(), &|| {
-            key("linkTypes", words(&s.link_types), netdevs::link_types(host, hca), same())
-        }),
-        (s.link_layers.is_empty(), &|| {
-            let wanted = s.link_layers.iter().map(layer).collect();
-            key("linkLayers", wanted, ports(|port| Some(layer(&port.link_layer))), same())
-        }),
-        (s.transports.is_empty(), &|| {
-            let wanted = s.transports.iter().map(word).collect();
-            key("transports", wanted, ports(|port| Some(word(&port.transport))), same())
-        }),
-        (s.roles.is_empty(), &|| {
-            let wanted = s.roles.iter().map(ToString::to_string).collect();
-            key("roles", wanted, vec![hca.role.kind.to_string()], same())
-        }),
-        (s.functions.is_empty(), &|| {
-            let wanted = s.functions.iter().map(word).collect();
-            key("functions", wanted, hca.function.iter().map(word).collect(), same())
-        }),
-        (s.numa_nodes.is_empty(), &|| {
-            let wanted = s.numa_nodes.iter().map(ToString::to_string).collect();
-            key("numaNodes", wanted, hca.numa_node.iter().map(ToString::to_string).collect(), same())
-        }),
-        (s.min_rate_gbps.is_none(), &|| {
-            let wanted = s.min_rate_gbps.iter().map(ToString::to_string).collect();
-            key("minRateGbps", wanted, ports(|port| port.rate_gbps.map(|rate| rate.to_string())), least())
-        }),
-    ];
-    all.into_iter().filter(|(unset, _)| !unset).map(|(_, key)| key()).collect()
+    let layers: Vec<_> = s.link_layers.iter().map(layer).collect();
+    let transports: Vec<_> = s.transports.iter().map(word).collect();
+    let rate = |port: &Port| port.rate_gbps.map(|rate| rate.to_string());
+    vec![
+        key("linkLayers", Fits::Same, &layers, || ports(|port| Some(layer(&port.link_layer)))),
+        key("transports", Fits::Same, &transports, || ports(|port| Some(word(&port.transport)))),
+        key("minRateGbps", Fits::AtLeast, &texts(s.min_rate_gbps.as_slice()), || ports(rate)),
+    ]
 }
 
-impl Key<'_> {
+fn of_place(s: &Selectors, hca: &Hca) -> Vec<Key> {
+    let functions: Vec<_> = s.functions.iter().map(word).collect();
+    vec![
+        key("roles", Fits::Same, &texts(&s.roles), || vec![hca.role.kind.to_string()]),
+        key("functions", Fits::Same, &functions, || hca.function.iter().map(word).collect()),
+        key("numaNodes", Fits::Same, &texts(&s.numa_nodes), || texts(hca.numa_node.as_slice())),
+    ]
+}
+
+fn key(name: &'static str, fits: Fits, wanted: &[String], seen: impl FnOnce() -> Vec<String>) -> Key {
+    // What is not asked is not looked up.
+    let seen = if wanted.is_empty() { Vec::new() } else { seen() };
+    Key { name, wanted: wanted.to_vec(), seen, fits }
+}
+
+fn texts(values: &[impl ToString]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
+}
+
+impl Key {
     pub(super) fn is_met(&self) -> bool {
         self.wanted.iter().any(|wanted| self.is_met_by(wanted))
     }
 
     pub(super) fn is_met_by(&self, wanted: &str) -> bool {
-        self.seen.iter().any(|seen| (self.fits)(wanted, seen))
+        self.seen.iter().any(|seen| self.fits.holds(wanted, seen))
     }
 }
 
-/// config.json has no patterns.
-fn fits_name(dialect: Dialect, wanted: &str, name: &str) -> bool {
+impl Fits {
+    fn holds(self, wanted: &str, seen: &str) -> bool {
+        let number = |text: &str| text.parse::<f64>().ok();
+        match self {
+            Fits::Same => wanted == seen,
+            Fits::Hex => plain_hex(wanted) == seen,
+            Fits::Pattern => policy::matches(wanted, seen),
+            Fits::AtLeast => number(wanted).zip(number(seen)).is_some_and(|(wanted, seen)| seen >= wanted),
+        }
+    }
+}
+
+/// Whether a wanted interface means this one. config.json has no patterns.
+pub(super) fn fits_name(dialect: Dialect, wanted: &str, name: &str) -> bool {
     match dialect {
         Dialect::ConfigJson => wanted == name,
         Dialect::AgentConfig => policy::matches(wanted, name),

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Selectors, Slots};
-use crate::host::{Accessible, LinkLayer, Netdev, Parent, Usable};
+use crate::config::{CharDevices, Selectors, Slots};
+use crate::host::{Accessible, LinkLayer, Netdev, Parent, Port, Transport, Usable};
 use crate::names::{Guid, PciId};
 
 mod reasons;

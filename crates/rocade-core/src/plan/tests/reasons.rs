@@ -1,7 +1,7 @@
 //! Why an HCA is in or out, by each selector, and what was probably meant.
 
 use super::*;
-use crate::config::CharDevices;
+
 use crate::host::{Companion, FunctionKind, Relation, Role, RoleKind};
 
 fn by(host: &Host, selectors: Selectors) -> Pool {
