@@ -68,12 +68,12 @@ pub(in crate::config) struct Document {
 pub struct Section {
     /// Names of nodes, `*` for any text.
     #[serde(default, deserialize_with = "not_empty", skip_serializing_if = "Vec::is_empty")]
-    #[garde(inner(custom(rules::not_blank)))]
+    #[garde(inner(custom(rules::node)))]
     #[schemars(length(min = 1))]
     pub(super) nodes: Vec<String>,
     /// Labels that a node has to have, each with this value, `*` for any text. They need access to the API server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[garde(skip)]
+    #[garde(custom(rules::node_labels))]
     pub(super) node_labels: BTreeMap<String, String>,
     /// Instead of the document's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -328,6 +328,17 @@ pub(super) struct SelectorsForm {
     #[garde(inner(custom(rules::rate)))]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub(super) min_rate_gbps: Option<f64>,
+}
+
+impl SelectorsForm {
+    /// Whether only InfiniBand can be meant.
+    pub(super) fn are_infiniband(&self) -> bool {
+        let all_are = |transports: &[Transport]| {
+            !transports.is_empty()
+                && transports.iter().all(|t| matches!(t, Transport::Infiniband | Transport::Opa))
+        };
+        self.link_layers == [LinkLayerWord::Infiniband] || all_are(&self.transports)
+    }
 }
 
 /// A key as it stands in the file, by the name of its field.

@@ -1,6 +1,7 @@
 //! What must hold of the values of a `kind: AgentConfig` and between them. Each rule says what it saw, what is wanted and
 //! what to do in one text, which [`Wrong`] packs.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use garde::{Error, Path, Report, Result, Validate};
@@ -93,6 +94,29 @@ pub(super) fn whole_seconds(time: &Time, _: &()) -> Result {
 
 pub(super) fn not_blank(text: &str, _: &()) -> Result {
     if text.trim().is_empty() { refuse("RDC714", "a blank entry", "a text", "leave it out") } else { Ok(()) }
+}
+
+/// Node names are DNS subdomains (k8s.io/apimachinery pkg/util/validation IsDNS1123Subdomain).
+pub(super) fn node(name: &str, _: &()) -> Result {
+    not_blank(name, &())?;
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.*".contains(&b);
+    let wanted = "the name of a node, as gpu-1, or gpu-* for several: small letters, digits, - and .";
+    if name.bytes().all(fits) {
+        Ok(())
+    } else {
+        refuse("RDC714", quoted(name), wanted, "no node can have such a name")
+    }
+}
+
+/// Keys and values of labels (IsQualifiedName, IsValidLabelValue), as far as their characters go.
+pub(super) fn node_labels(labels: &BTreeMap<String, String>, _: &()) -> Result {
+    let fits =
+        |text: &str, signs: &[u8]| text.bytes().all(|b| b.is_ascii_alphanumeric() || signs.contains(&b));
+    let is_odd =
+        |(key, value): &(&String, &String)| key.is_empty() || !fits(key, b"-._/") || !fits(value, b"-._*");
+    let Some((key, value)) = labels.iter().find(is_odd) else { return Ok(()) };
+    let seen = quoted(&format!("{key}: {value}"));
+    refuse("RDC714", seen, "a label, as `example.org/fabric: ib-*`", "no node can have such a label")
 }
 
 pub(super) fn sharing(sharing: &SharingForm, _: &()) -> Result {
@@ -212,6 +236,11 @@ fn check_resource(path: &Path, resource: &ResourceForm, report: &mut Report) {
     for (path, _) in all.filter(|(_, selectors)| **selectors == SelectorsForm::default()) {
         let cure = "select HCAs, as `netdevs: [ens18np0]`; `hcas: [\"*\"]` means all";
         report.append(path, packed(Wrong::new("RDC706", "no selector", "at least one").with_cure(cure)));
+    }
+    if resource.sharing.slots == Some(SlotsWord::Auto) && resource.selectors.are_infiniband() {
+        let wrong = Wrong::new("RDC716", "slots: auto on InfiniBand", "a number, as `slots: 100`");
+        let cure = "a Pod takes no entry of a GID table there, so that none can be worked out";
+        report.append(path.join("sharing"), packed(wrong.with_cure(cure)));
     }
     if resource.dscp.is_some() && resource.traffic_class.is_some() {
         let wrong = Wrong::new("RDC716", "both dscp and trafficClass", "one of them");

@@ -382,6 +382,21 @@ fn a_mistake_is_told_with_file_line_key_and_the_right_form() {
             "- health",
             "RDC706 a.yaml:38 sections[0]: neither nodes nor nodeLabels",
         ),
+        (
+            "[\"gpu-*\"]",
+            "[\"GPU-*\"]",
+            "RDC714 a.yaml:38 sections[0].nodes[0]: `GPU-*`, wanted the name of a node",
+        ),
+        (
+            "example.org/fabric: ",
+            "\"my fabric\": ",
+            "RDC714 a.yaml:39 sections[0].nodeLabels: `my fabric: ib-*`, wanted a label",
+        ),
+        (
+            "linkLayers: [infiniband, ethernet]",
+            "linkLayers: [infiniband]",
+            "RDC716 a.yaml:12 resources[0].sharing: slots: auto on InfiniBand, wanted a number",
+        ),
         ("kind: AgentConfig", "kind: Policy", "RDC713 a.yaml:2 kind: `Policy`, wanted AgentConfig"),
         ("v1alpha1", "v2", "RDC713 a.yaml:1 apiVersion: `rocade.dev/v2`, wanted rocade.dev/v1alpha1"),
         ("kind: AgentConfig\n", "", "RDC713 a.yaml:1 kind: no kind"),
@@ -532,8 +547,20 @@ fn any_resource() -> impl Strategy<Value = Resource> {
     )
 }
 
+/// `auto` is refused where only InfiniBand is meant.
+fn with_a_number(resource: Resource) -> Resource {
+    let s = &resource.selectors;
+    let infiniband = s.link_layers == [LinkLayer::InfiniBand] || s.transports == [Transport::Opa];
+    match resource.sharing {
+        Sharing::Tokens(Slots::Auto { .. }) if infiniband => {
+            Resource { sharing: Sharing::Tokens(Slots::Fixed(1)), ..resource }
+        }
+        _ => resource,
+    }
+}
+
 fn any_resources() -> impl Strategy<Value = Vec<Resource>> {
-    prop::collection::vec(any_resource(), 1..4).prop_map(|mut resources| {
+    prop::collection::vec(any_resource().prop_map(with_a_number), 1..4).prop_map(|mut resources| {
         resources.sort_by_key(|r| r.name.grant_variable());
         resources.dedup_by_key(|r| r.name.grant_variable());
         resources

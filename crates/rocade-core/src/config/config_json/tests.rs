@@ -261,6 +261,7 @@ fn keys_of_the_sr_iov_plugin_are_told_what_stands_for_them_here() {
 
 #[test]
 fn a_resource_without_slots_is_warned_of_and_refused_when_strict() {
+    // F08.
     for max in ["", "\"rdmaHcaMax\": 0,", "\"rdmaHcaMax\": null,"] {
         let text =
             file_of(&[&format!(r#"{{"resourceName": "a", {max} "selectors": {{"ifNames": ["e"]}}}}"#)]);
