@@ -6,8 +6,8 @@ use super::{Config, Dialect, Resource, Selectors, Sharing, Slots};
 use crate::finding::{Finding, Severity};
 use crate::host::LinkLayer;
 
-/// The same configuration in the other dialect. Entries by which no HCA can ever be found are left out, and a resource
-/// whose list holds no others too; a finding says each.
+/// The same configuration in the other dialect. Entries by which no HCA can ever be found, and blank ones, are left out, and
+/// a resource whose list holds no others too; a finding says each.
 pub fn to_agent_config(config: &Config) -> (Config, Vec<Finding>) {
     let mut left = Vec::new();
     let resources = config.resources.iter().filter_map(|resource| carry(resource, &mut left)).collect();
@@ -46,8 +46,8 @@ fn carry(resource: &Resource, left: &mut Vec<Finding>) -> Option<Resource> {
     }
     let selectors = carry_selectors(&resource.selectors, &mut say);
     if selectors.is_none() {
-        let wrong = Wrong::new("RDC717", "a list by which no HCA can be found", "an entry that can");
-        say("", wrong.with_cure("the resource is left out; it has offered nothing"));
+        let wrong = Wrong::new("RDC717", "a list of which no entry can be carried over", "one that can");
+        say("", wrong.with_cure("the resource is left out"));
     }
     Some(Resource { selectors: selectors?, ..resource.clone() })
 }
@@ -103,7 +103,11 @@ fn keep(
             None => kept.push(entry.clone()),
             Some(wrong) => {
                 let cure = format!("{}; it is left out", wrong.cure);
-                let seen = format!("{} finds no HCA", quoted(entry));
+                let asks_for_none = entry.is_empty() && matches!(key, "ifNames" | "linkTypes");
+                let seen = match asks_for_none {
+                    true => "a blank entry, which means HCAs without an interface".to_owned(),
+                    false => format!("{} finds no HCA", quoted(entry)),
+                };
                 say(&format!("selectors.{key}"), Wrong { code: "RDC717", seen, cure, ..wrong });
             }
         }
@@ -168,7 +172,7 @@ mod tests {
         {
             let (config, left) = with(selectors);
             assert_eq!(config.resources, []);
-            assert!(left.last().is_some_and(|said| said.contains("it has offered nothing")), "{left:?}");
+            assert!(left.last().is_some_and(|said| said.contains("the resource is left out")), "{left:?}");
         }
         let (config, left) = converted(r#"{"resourceName": "a", "devices": ["e"]}"#);
         assert_eq!(config.resources, []);

@@ -43,8 +43,10 @@ pub(super) fn of_pool(host: &Host, dialect: Dialect, selectors: &Selectors) -> V
         }
     }
     let named: BTreeSet<&str> = host.hcas.iter().flat_map(|hca| netdevs::of_hca(host, hca)).collect();
-    let unmet =
-        selectors.if_names.iter().filter(|wanted| !named.iter().any(|name| fits_name(dialect, wanted, name)));
+    let unmet = selectors
+        .if_names
+        .iter()
+        .filter(|wanted| !wanted.is_empty() && !named.iter().any(|name| fits_name(dialect, wanted, name)));
     lines.extend(unmet.map(|wanted| of_interface(host, dialect, wanted, &named)));
     lines
 }

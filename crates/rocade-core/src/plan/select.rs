@@ -117,11 +117,22 @@ fn of_names(host: &Host, dialect: Dialect, s: &Selectors, hca: &Hca) -> Vec<Key>
         Dialect::AgentConfig => ("netdevs", Fits::Pattern),
     };
     let netdevs = || netdevs::of_hca(host, hca).into_iter().map(str::to_owned).collect();
+    // That plugin's name of an interface that is not there: a blank entry means HCAs without one.
+    let blank = |wanted: &[String]| {
+        let asked = dialect == Dialect::ConfigJson && wanted.iter().any(String::is_empty);
+        (asked && netdevs::own(hca).is_empty()).then(String::new)
+    };
+    let with_blank = |mut seen: Vec<String>, wanted: &[String]| {
+        seen.extend(blank(wanted));
+        seen
+    };
     vec![
         key("hcas", Fits::Pattern, &s.hcas, || vec![hca.name.to_string()]),
         key("pciAddresses", Fits::Pattern, &s.pci_addresses, || texts(hca.pci_address.as_slice())),
-        key(interfaces, fits, &s.if_names, netdevs),
-        key("linkTypes", Fits::Same, &s.link_types, || netdevs::link_types(host, hca)),
+        key(interfaces, fits, &s.if_names, || with_blank(netdevs(), &s.if_names)),
+        key("linkTypes", Fits::Same, &s.link_types, || {
+            with_blank(netdevs::link_types(host, hca), &s.link_types)
+        }),
     ]
 }
 

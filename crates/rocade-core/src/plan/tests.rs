@@ -235,6 +235,19 @@ fn an_ethernet_port_whose_interface_is_elsewhere_has_no_link_type() {
     assert_eq!(why_out(&pool, "mlx5_0").to_string(), "linkTypes wants ether, it has none");
 }
 
+#[test]
+fn a_blank_entry_of_config_json_means_hcas_without_an_interface_as_that_plugin_has_it() {
+    let mut without = hca(0, "ib0");
+    without.ports[0].netdev = None;
+    without.ports[0].link_layer = LinkLayer::InfiniBand;
+    without.parent_netdevs.clear();
+    let host = host(vec![without, hca(1, "eth1")], vec![netdev("eth1")]);
+    assert_eq!(members(&pool(&host, by_name(&[""]))), ["mlx5_0"]);
+    assert_eq!(members(&pool(&host, by_name(&["", "eth1"]))), ["mlx5_0", "mlx5_1"]);
+    let blank = Selectors { link_types: vec![String::new()], ..Selectors::default() };
+    assert_eq!(members(&pool(&host, blank)), ["mlx5_0"]);
+}
+
 proptest! {
     #[test]
     fn every_hca_is_in_or_out_of_every_pool_once(names in prop::collection::vec(0..4_u32, 0..5), asked in 0..4_u32) {
