@@ -25,10 +25,7 @@ pub(crate) fn start_whole(
     done: impl FnOnce(Host, Look) + Send + 'static,
 ) -> io::Result<()> {
     let (root, needs) = (Arc::clone(root), needs(config));
-    let scope = match needs.roles {
-        true => Scope { counters: false, ..Scope::ALL },
-        false => Scope { gids: needs.gids, ..Scope::GRANTS },
-    };
+    let scope = Scope { gids: needs.gids, roles: needs.roles, ..Scope::GRANTS };
     let read = move |root: &Root| {
         let mut host = read_parts(root, scope);
         if needs.roles {

@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rocade_core::Host;
 use rocade_core::config::Config;
 use rocade_core::health::Tracker;
-use rocade_core::plan::{Grant, Holdings, Pool, Refused, plan};
-use rocade_core::{LinkLayer, ResourceName};
+use rocade_core::plan::{Grant, Holdings, OtherOffers, Pool, Refused, findings, plan};
+use rocade_core::{Finding, Host, LinkLayer, ResourceName};
 use rocade_host::Root;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -158,6 +157,9 @@ pub(crate) struct Node {
     /// The first look, while the kubelet did not say yet what Pods hold.
     first: Option<Look>,
     pools: Vec<Pool>,
+    /// What is odd about them, and what else is offered of their HCAs.
+    findings: Vec<Finding>,
+    others: OtherOffers,
     tracker: Tracker,
     holdings: Holdings,
     /// How often they have changed.
@@ -221,6 +223,8 @@ impl Node {
             host,
             look: None,
             first: None,
+            findings: Vec::new(),
+            others: OtherOffers::default(),
             tracker: Tracker::default(),
             holdings: Holdings::default(),
             holdings_changes: 0,
@@ -445,8 +449,16 @@ impl Node {
             !asked || listing::is_held(holdings, pool, member)
         });
         report::log_pools(&old, &self.pools);
+        self.tell_findings();
         self.check_grants();
         self.relist();
+    }
+
+    /// Says once what is odd about the plan.
+    fn tell_findings(&mut self) {
+        let found = findings(&self.host, &self.pools, &self.others);
+        report::log_findings(&self.findings, &found);
+        self.findings = found;
     }
 
     /// What Pods hold changed: that concerns the lists only where an HCA given by one ID is not to be had by another,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rocade_core::ResourceName;
+use rocade_core::plan::OtherOffers;
 use tokio::time::Instant;
 
 use super::{Node, hasten};
@@ -103,6 +104,12 @@ impl Node {
                 let of = holders.entry(pool.resource.clone()).or_default();
                 of.insert(held.id.clone(), held.holder.clone());
             }
+        }
+        let is_own = |resource: &str| self.pools.iter().any(|pool| pool.resource.to_string() == resource);
+        let others = view.held.iter().filter(|held| !is_own(&held.resource));
+        let others = OtherOffers(others.map(|held| (held.resource.clone(), held.id.clone())).collect());
+        if others != std::mem::replace(&mut self.others, others.clone()) {
+            self.tell_findings();
         }
         let first = self.holders.is_none();
         self.holders = Some(holders.into_iter().map(|(name, of)| (name, Arc::new(of))).collect());

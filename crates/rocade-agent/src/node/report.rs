@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use rocade_core::HcaName;
 use rocade_core::plan::Pool;
+use rocade_core::{Finding, HcaName, Severity};
 
 use crate::state::{Condition, HcaState, LastError};
 
@@ -28,6 +28,16 @@ pub(super) fn log_pools(old: &[Pool], new: &[Pool]) {
     }
     let gone = old.iter().filter(|old| new.iter().all(|pool| pool.resource != old.resource));
     gone.for_each(|pool| tracing::info!(resource = %pool.resource, "the resource is configured no more"));
+}
+
+/// One line for each finding that is new. That nothing stands behind a resource is said with the pool.
+pub(super) fn log_findings(old: &[Finding], new: &[Finding]) {
+    for finding in new.iter().filter(|finding| finding.code != "RDC730" && !old.contains(finding)) {
+        match finding.severity {
+            Severity::Note => tracing::info!("{finding}"),
+            Severity::Warning | Severity::Error => tracing::warn!("{finding}"),
+        }
+    }
 }
 
 /// One line for each HCA whose health changed.
