@@ -77,6 +77,12 @@ pub struct ResourceSeen {
     pub allocatable: Option<u32>,
     /// What Pods hold (List); None where the kubelet did not tell.
     pub grants: Option<Vec<GrantSeen>>,
+    /// What its device IDs are worth, in words: `63 tokens, 1 HCA, no bandwidth isolation`.
+    #[serde(default)]
+    pub worth: String,
+    /// What was selected and nothing has, each in words: `ens3: no such interface`.
+    #[serde(default)]
+    pub near_misses: Vec<String>,
     /// The HCAs in the pool, with the ports that are meant: `mlx5_0:1`.
     pub members: Vec<String>,
     /// The HCAs out of it, and the first thing that kept each out.

@@ -94,6 +94,7 @@ fn what_is_not_served_ends_in_1_and_is_said_in_each_form() {
     assert!(said.contains("NOT SERVED\nrdma/a: no kubelet has taken it yet"), "{said}");
     let wide = text(&agent.status(&["-o", "wide"]).stdout);
     assert!(wide.contains("OUT OF A POOL") && wide.contains("this agent"), "{wide}");
+    assert!(wide.contains("no bandwidth isolation"), "what tokens are worth is told: {wide}");
     let json = agent.status(&["-o", "json"]);
     assert_eq!(json.status.code(), Some(1));
     let document: Value = serde_json::from_slice(&json.stdout).unwrap();

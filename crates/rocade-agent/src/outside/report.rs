@@ -94,6 +94,8 @@ fn resource(state: &NodeState, seen: &ResourceState) -> ResourceSeen {
         registration: registration(&seen.registration),
         allocatable: seen.allocatable,
         grants: seen.holders.as_ref().map(|holders| grants(state, &pool.resource, holders)),
+        worth: pool.worth_text(),
+        near_misses: pool.near_misses.clone(),
         members: pool.members.iter().map(ports).collect(),
         left_out: pool.left_out.iter().map(left_out).collect(),
     }

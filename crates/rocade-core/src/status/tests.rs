@@ -17,6 +17,8 @@ fn resource(phase: Phase) -> ResourceSeen {
         },
         allocatable: Some(4),
         grants: None,
+        worth: String::new(),
+        near_misses: Vec::new(),
         members: Vec::new(),
         left_out: Vec::new(),
     }

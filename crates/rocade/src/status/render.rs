@@ -17,6 +17,7 @@ pub(super) fn table(status: &Status, terminal: Terminal, wide: bool) -> String {
     if wide {
         text += &hcas(status);
         text += &grants(status);
+        text += &list(terminal, "WHAT IT IS WORTH", worth(status));
         text += &list(terminal, "OUT OF A POOL", left_out(status));
         text += &sockets(status);
     }
@@ -130,10 +131,17 @@ fn owner(seen: &SocketSeen) -> String {
     }
 }
 
+fn worth(status: &Status) -> Vec<String> {
+    status.resources.iter().map(|seen| format!("{}: {}", seen.resource, seen.worth)).collect()
+}
+
+/// What was probably meant, then HCA by HCA.
 fn left_out(status: &Status) -> Vec<String> {
     let of = |seen: &ResourceSeen| {
-        let resource = seen.resource.to_string();
-        seen.left_out.iter().map(|out| format!("{resource}: {}: {}", out.hca, out.reason)).collect::<Vec<_>>()
+        let resource = &seen.resource;
+        let near = seen.near_misses.iter().map(|near| format!("{resource}: {near}"));
+        let out = seen.left_out.iter().map(|out| format!("{resource}: {}: {}", out.hca, out.reason));
+        near.chain(out).collect::<Vec<_>>()
     };
     status.resources.iter().flat_map(of).collect()
 }
