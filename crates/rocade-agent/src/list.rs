@@ -20,7 +20,7 @@ pub struct DeviceList(Bytes);
 impl DeviceList {
     /// The list of these IDs, whether each is healthy, and its NUMA nodes where they are known.
     pub fn new(devices: impl Iterator<Item = (String, bool, Vec<u32>)>) -> DeviceList {
-        let mut encoded = BytesMut::new();
+        let mut encoded = Vec::new();
         for (id, healthy, numa) in devices {
             let health = if healthy { HEALTHY } else { UNHEALTHY };
             // An empty topology is not the same as none: the kubelet made hints of it once.
@@ -29,8 +29,9 @@ impl DeviceList {
             let device = Device { id, health: health.to_owned(), topology };
             encoding::message::encode(DEVICES, &device, &mut encoded);
         }
-        // Growing doubled the room; what lives long is kept in what it needs.
-        DeviceList(Bytes::copy_from_slice(&encoded))
+        // Growing doubled the room; what lives long is kept in what it needs, and never there twice.
+        encoded.shrink_to_fit();
+        DeviceList(Bytes::from(encoded))
     }
 
     /// The devices one by one.
