@@ -118,7 +118,8 @@ pub struct LeftOut {
 pub struct Needs {
     /// GID tables: slots are counted by them.
     pub gids: bool,
-    /// Roles, and so all that they are told from (labels leave out what manages a switch); the host must have been judged ([`crate::judge`]).
+    /// Roles, and so all that they are told from (labels leave out what manages a switch); the host must have been
+    /// judged ([`crate::judge`]).
     pub roles: bool,
 }
 

@@ -192,10 +192,12 @@ impl<'a> Others<'a> {
         }
     }
 
-    /// Whether nobody was promised one of the pool's HCAs, and, where namespaces are exclusive, nobody has one.
+    /// Whether nobody was promised one of the pool's HCAs, and, where namespaces are exclusive, nobody has one. Asked
+    /// at each grant, so tokens are passed over before HCAs are compared.
     fn are_tokens_free(&self, pool: &Pool) -> bool {
         let bars = |claim: &Claim| claim.own && (claim.kind == Kind::Exclusive || pool.exclusive_netns);
-        !pool.members.iter().any(|member| self.on(&member.id).any(|(_, _, claim)| bars(claim)))
+        let is_of_pool = |claim: &Claim| pool.members.iter().any(|member| claim.hcas.contains(&member.id));
+        !self.all().any(|(_, _, claim)| bars(claim) && is_of_pool(claim))
     }
 
     /// Resource and ID of a hold because of which an ID cannot be granted, where `asked` says how many devices of each
@@ -216,15 +218,17 @@ impl<'a> Others<'a> {
     }
 
     fn on<'b>(&'b self, hca: &'b str) -> impl Iterator<Item = (&'a str, &'a str, &'a Claim)> + use<'a, 'b> {
-        let all = self.holdings.claims.iter().flat_map(|(resource, claims)| {
-            claims.iter().map(move |(id, claim)| (resource.as_str(), id.as_str(), claim))
-        });
+        self.all().filter(move |(_, _, claim)| claim.hcas.iter().any(|held| held == hca))
+    }
+
+    fn all<'b>(&'b self) -> impl Iterator<Item = (&'a str, &'a str, &'a Claim)> + use<'a, 'b> {
         let counts = |resource: &str, id: &str| {
             self.except.is_none_or(|(except, ids)| resource != except || !ids.contains(&id))
         };
-        all.filter(move |(resource, id, claim)| {
-            counts(resource, id) && claim.hcas.iter().any(|held| held == hca)
-        })
+        let all = self.holdings.claims.iter().flat_map(|(resource, claims)| {
+            claims.iter().map(move |(id, claim)| (resource.as_str(), id.as_str(), claim))
+        });
+        all.filter(move |(resource, id, _)| counts(resource, id))
     }
 }
 
