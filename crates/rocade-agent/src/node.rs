@@ -461,11 +461,9 @@ impl Node {
         self.findings = found;
     }
 
-    /// What Pods hold changed: that concerns the lists only where an HCA given by one ID is not to be had by another,
-    /// and where devices are listed for their Pods alone.
-    fn held_anew(&mut self) {
-        let bars = |pool: &Pool| pool.share().is_some() || pool.exclusive_netns;
-        if self.pools.iter().any(bars) || self.listed.values().any(|listed| listed.has_kept) {
+    /// Something was granted: that concerns the lists only where an HCA given by one ID is not to be had by another.
+    fn granted_anew(&mut self) {
+        if self.pools.iter().any(|pool| pool.share().is_some() || pool.exclusive_netns) {
             self.holdings_changes += 1;
             self.relist();
         }

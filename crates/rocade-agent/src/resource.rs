@@ -83,7 +83,9 @@ pub(crate) async fn run_resource(resource: Resource, mut ending: watch::Receiver
         }
         if let Some(error) = failure {
             life.fail(&error);
-            life.change_way();
+            if life.change_way() {
+                continue;
+            }
             tokio::select! {
                 () = life.pause(|| true) => {}
                 _ = ending.wait_for(|ending| *ending) => {}
@@ -164,7 +166,16 @@ impl Life {
                 }
                 continue;
             };
-            match self.register_once(endpoint).await {
+            let another = {
+                let mut sightings = self.resource.sightings.clone();
+                async move { drop(sightings.wait_for(|now| now.kubelet != seen).await) }
+            };
+            let answer = tokio::select! {
+                answer = self.register_once(endpoint) => answer,
+                // One that is gone does not answer any more.
+                () = another => continue,
+            };
+            match answer {
                 Ok(()) => {
                     self.report_registered(endpoint);
                     return Ok(Some(kubelet));
@@ -284,19 +295,20 @@ impl Life {
         self.resource.choice == Choice::Auto && self.resource.sockets.has_registry()
     }
 
-    /// The other way, where this one has come to nothing for long enough.
-    fn change_way(&mut self) {
+    /// Takes the other way where this one has come to nothing for long enough; true when it did.
+    fn change_way(&mut self) -> bool {
         let long = self.failing.is_some_and(|since| since.elapsed() >= Duration::from_secs(WATCH_S));
         if !long || !self.has_other_way() {
-            return;
+            return false;
         }
         let way = match self.registration.way {
             Way::Kubelet => Way::Watcher,
             Way::Watcher => Way::Kubelet,
         };
         tracing::warn!(resource = %self.resource.offer.resource, ?way, "trying the other way of registration");
-        self.failing = None;
+        (self.failing, self.backoff) = (None, BACKOFF.0);
         self.report(|registration| registration.way = way);
+        true
     }
 
     fn fail(&mut self, error: &Error) {

@@ -37,7 +37,7 @@ impl Node {
             self.note_grant(at, ids, &grant);
             grants.push(grant);
         }
-        self.held_anew();
+        self.granted_anew();
         self.publish_soon();
         self.ask_soon(NAMED);
         Ok(grants)

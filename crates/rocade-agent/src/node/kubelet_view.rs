@@ -114,11 +114,14 @@ impl Node {
         let first = self.holders.is_none();
         self.holders = Some(holders.into_iter().map(|(name, of)| (name, Arc::new(of))).collect());
         self.forget_grants();
+        if before != self.holdings {
+            self.holdings_changes += 1;
+        }
         if first {
             // What seemed in use for want of an answer may not be.
             self.replan();
         } else if before != self.holdings {
-            self.held_anew();
+            self.relist();
         }
     }
 

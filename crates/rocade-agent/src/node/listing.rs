@@ -17,8 +17,6 @@ pub(super) struct Listed {
     pub(super) failed: BTreeSet<String>,
     /// How many entries the kubelet makes of the healthy devices: one for each NUMA node of each.
     pub(super) entries: u32,
-    /// Whether there are devices that the plan no longer has.
-    pub(super) has_kept: bool,
     made_of: Option<MadeOf>,
 }
 
@@ -70,13 +68,12 @@ impl Listed {
             tracker.of(&pool.resource).map(|(id, verdict)| (id.as_str(), verdict)).collect();
         let mut listing = Listing::default();
         let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
-        (self.entries, self.has_kept) = (0, false);
+        self.entries = 0;
         let list = DeviceList::new(holdings.list(pool).map(|listed| {
             let is_kept = listed.standing == Standing::Kept;
             let withheld = missing.filter(|_| !is_kept);
             let healthy = withheld.is_none() && listed.is_healthy(pool, &self.failed);
             let numa = if hints { listed.device.numa_nodes } else { Vec::new() };
-            self.has_kept |= is_kept;
             listing.devices += 1;
             if healthy {
                 listing.healthy += 1;

@@ -1,7 +1,10 @@
 //! The device plugin protocol against a fake kubelet: what is served, and that the agent comes back by itself.
 #![allow(clippy::unwrap_used, reason = "what is not as it must be ends the test")]
 
+mod configuration;
+mod grants;
 mod kubelet;
+mod ways;
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -32,9 +35,11 @@ impl Agent {
     }
 
     fn start_in(temp: tempfile::TempDir, interfaces: &[&str]) -> Agent {
-        let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/seed-4hca-bond.host");
-        let root = Root::open(host).unwrap();
-        let options = Options::new(config(interfaces), root, temp.path().join("p"));
+        let options = options(&temp.path().join("p"), config(interfaces));
+        Agent::start_with(temp, options)
+    }
+
+    fn start_with(temp: tempfile::TempDir, options: Options) -> Agent {
         let (stop, stopped) = oneshot::channel();
         let run = tokio::spawn(async move {
             let stopped = async move { stopped.await.unwrap_or_default() };
@@ -70,6 +75,12 @@ impl Agent {
         timeout(HANG, &mut self.run).await.expect("the agent stops").expect("it did not panic");
         self.temp
     }
+}
+
+/// To serve the recorded host with four HCAs and a bond.
+fn options(dir: &Path, config: Config) -> Options {
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/seed-4hca-bond.host");
+    Options::new(config, Root::open(host).unwrap(), dir.to_owned())
 }
 
 fn config(interfaces: &[&str]) -> Config {
