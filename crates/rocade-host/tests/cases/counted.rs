@@ -48,6 +48,18 @@ fn a_counter_that_fell_was_reset_and_counts_from_zero() {
 }
 
 #[test]
+fn what_soft_roce_sent_again_is_a_loss() {
+    let counters = "infiniband/rxe0/ports/1/hw_counters";
+    let now = Recording::of("rxe-vm").within(
+        counters,
+        " text completer_retry_err 0",
+        " text completer_retry_err 12",
+    );
+    let report = watched(&Recording::of("rxe-vm").host(), &now);
+    assert_found(&report, "RDC504", "rxe0/1", "completer_retry_err grew by 12 while watched", "lossless");
+}
+
+#[test]
 fn a_full_counter_is_told_as_full_and_not_as_a_count() {
     let full = seed().within(COUNTERS, " text symbol_error 0", " text symbol_error 65535");
     let report = full.check();

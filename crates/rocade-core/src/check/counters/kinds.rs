@@ -50,6 +50,8 @@ pub(super) const LOSS: Kind = Kind {
         "rq_num_oos",
         "sq_num_oos",
         "sq_num_to",
+        "completer_retry_err",
+        "rcvd_seq_err",
     ],
     total: 100,
 };
@@ -69,7 +71,7 @@ pub(super) const BROKEN: Kind = Kind {
     total: 1,
 };
 pub(super) const SLOW_RECEIVER: Kind =
-    Kind { names: &["rnr_nak_retry_err", "out_of_buffer", "rnr_naks_rcvd"], total: 10_000 };
+    Kind { names: &["rnr_nak_retry_err", "out_of_buffer", "rnr_naks_rcvd", "rcvd_rnr_err"], total: 10_000 };
 pub(super) const WAITED: Kind = Kind { names: &["port_xmit_wait"], total: u64::MAX };
 
 // What drivers count of their interfaces (`ethtool -S`), in the words of mlx5 (drivers/net/ethernet/mellanox/mlx5/core/
