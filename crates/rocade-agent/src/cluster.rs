@@ -13,7 +13,7 @@ use rocade_core::config::{Labels, Publish};
 use rocade_core::status::Status;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::labels::Memory;
 use crate::outside::report_state;
@@ -25,6 +25,9 @@ pub use server::Access;
 
 /// Events that are kept while the API server does not take them.
 const MOST_EVENTS: usize = 64;
+
+/// Where events about what has no namespace are.
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
 /// After this it is said again, as somebody may have changed it.
 const REASSERT: Duration = Duration::from_secs(3600);
@@ -92,17 +95,14 @@ pub(crate) async fn run_cluster(
         let failed = cluster.write(wanted, &mut happened).await.inspect_err(|error| {
             tracing::error!(%error, "the cluster does not see this node as configured");
         });
-        let again = match failed {
-            Ok(()) => {
-                backoff = BACKOFF.0;
-                cluster.written.at.map(|at| at + REASSERT)
-            }
-            Err(_) => {
-                let pause = backoff;
-                backoff = (backoff * 2).min(BACKOFF.1);
-                Some(Instant::now() + pause)
-            }
-        };
+        if failed.is_err() {
+            // Whatever changes meanwhile, a server that refuses is left alone.
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF.1);
+            continue;
+        }
+        backoff = BACKOFF.0;
+        let again = cluster.written.at.map(|at| at + REASSERT);
         tokio::select! {
             changed = states.changed() => if changed.is_err() { std::future::pending().await },
             () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
@@ -147,9 +147,13 @@ impl Cluster {
         self.written.wanted.untaint = wanted.untaint;
         while let Some(event) = happened.first() {
             let body = objects::event(&self.node, event, SystemTime::now());
-            self.access
-                .write(Write::Create, "/apis/events.k8s.io/v1/namespaces/default/events", &body)
-                .await?;
+            match self.access.write(Write::Create, EVENTS, &body).await {
+                // An event that is refused for what it says would be refused for ever.
+                Err(error) if error.is_about_the_object() => {
+                    tracing::error!(%error, event = event.note, "left an event out");
+                }
+                written => written?,
+            }
             happened.remove(0);
         }
         Ok(())

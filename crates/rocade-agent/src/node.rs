@@ -152,6 +152,7 @@ pub(crate) struct Node {
     whole_ended: Option<Instant>,
     config: Arc<Config>,
     config_error: Option<Arc<LastError>>,
+    config_failures: u64,
     host: Arc<Host>,
     look: Option<Look>,
     /// The first look, while the kubelet did not say yet what Pods hold.
@@ -197,6 +198,7 @@ impl Node {
             generation: 0,
             config: Arc::clone(&config),
             config_error: None,
+            config_failures: 0,
             host: Arc::clone(&host),
             look: None,
             hcas: BTreeMap::new(),
@@ -220,6 +222,7 @@ impl Node {
             pools: plan(&host, &config),
             config,
             config_error: None,
+            config_failures: 0,
             host,
             look: None,
             first: None,
@@ -521,6 +524,7 @@ impl Node {
             generation: self.generation() + 1,
             config: Arc::clone(&self.config),
             config_error: self.config_error.clone(),
+            config_failures: self.config_failures,
             host: Arc::clone(&self.host),
             look: self.look.clone(),
             hcas: self.hca_states(),
@@ -600,6 +604,7 @@ impl Node {
                     );
                     let error = Arc::new(report::error("the configuration", &text));
                     self.config_error = Some(Arc::clone(&error));
+                    self.config_failures += 1;
                     self.keep(error);
                     self.publish();
                 }

@@ -202,6 +202,7 @@ mod tests {
             generation: 1,
             config: Arc::new(config),
             config_error: None,
+            config_failures: 0,
             host: Arc::default(),
             look: looked.then_some(look),
             hcas: BTreeMap::new(),

@@ -24,6 +24,8 @@ pub struct NodeState {
     pub config: Arc<Config>,
     /// A newer configuration that was refused; None while the file holds the one in force.
     pub config_error: Option<Arc<LastError>>,
+    /// How many configurations were refused since the agent started.
+    pub config_failures: u64,
     /// The host as last read.
     pub host: Arc<Host>,
     /// That reading; None before the first: then nothing is known yet, and the kubelet is told no list.

@@ -92,7 +92,7 @@ pub(super) fn event(node: &str, happened: &Happened, now: SystemTime) -> Value {
     }
     json!({
         "apiVersion": "events.k8s.io/v1", "kind": "Event",
-        "metadata": {"generateName": format!("{node}."), "namespace": "default"},
+        "metadata": {"name": format!("{node}.{:x}", nanos(now)), "namespace": "default"},
         "eventTime": micros(now), "action": "Watched", "reason": happened.reason,
         "type": if happened.warning { "Warning" } else { "Normal" }, "note": &happened.note[..end],
         "reportingController": "rocade.dev/agent", "reportingInstance": node,
@@ -104,6 +104,10 @@ pub(super) fn event(node: &str, happened: &Happened, now: SystemTime) -> Value {
 fn seconds(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}Z", rocade_core::status::date_and_time(since.as_secs(), 'T'))
+}
+
+fn nanos(at: SystemTime) -> u128 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
 /// The same with microseconds, as metav1.MicroTime.

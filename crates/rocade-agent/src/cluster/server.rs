@@ -87,6 +87,14 @@ pub(crate) enum ServerError {
     },
 }
 
+impl ServerError {
+    /// Whether the server found something wrong with the object, which another try does not mend.
+    pub(super) fn is_about_the_object(&self) -> bool {
+        let wrong = [StatusCode::BAD_REQUEST, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY];
+        matches!(self, ServerError::Refused { status, .. } if wrong.contains(status))
+    }
+}
+
 impl Default for Access {
     /// As every Pod reaches it by name.
     fn default() -> Self {

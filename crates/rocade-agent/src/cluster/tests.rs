@@ -72,4 +72,6 @@ fn the_condition_says_why_and_events_stay_within_what_kubernetes_takes() {
     let event = objects::event("node1", &long, at);
     assert!(event["note"].as_str().unwrap().len() <= 1024);
     assert_eq!(event["eventTime"], "2026-11-30T10:19:00.000007Z");
+    let name = event["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("node1.") && name.ends_with(|c: char| c.is_ascii_alphanumeric()), "{name}");
 }

@@ -75,6 +75,12 @@ pub const METRICS: &[Metric] = &[
         "1 while the configuration that is there now is refused, and an older one in force",
         |s| vec![none(f64::from(u8::from(s.state.config_error.is_some())))],
     ),
+    counter(
+        "rocade_config_failures_total",
+        &[],
+        "Configurations that were refused since the agent started",
+        |s| vec![none(s.state.config_failures as f64)],
+    ),
     gauge("rocade_look_duration_seconds", &[], "What the last look at the whole host took", |s| {
         s.state.look.iter().map(|look| none(look.took.as_secs_f64())).collect()
     }),
@@ -128,6 +134,12 @@ pub const METRICS: &[Metric] = &[
         &["resource"],
         "Registrations that the kubelet took since the agent started",
         |s| by_resource(s, |r| Some(r.registration.count as f64)),
+    ),
+    counter(
+        "rocade_resource_repairs_total",
+        &["resource"],
+        "Registrations that mended what the kubelet counted wrong",
+        |s| by_resource(s, |r| Some(r.repairs as f64)),
     ),
     gauge("rocade_resource_hca", &["resource", "hca"], "1 for each HCA that stands behind a resource", |s| {
         let members = |r: &ResourceState| {

@@ -60,6 +60,7 @@ fn unanswered(place: &Place) -> String {
 
 /// What the state alone tells.
 pub(super) fn report(state: &NodeState, agent: &Agent<'_>) -> Status {
+    let unlooked = state.look.is_none().then(|| "the host was not looked at yet".to_owned());
     Status {
         schema_version: STATUS_VERSION,
         agent: AgentSeen {
@@ -68,7 +69,7 @@ pub(super) fn report(state: &NodeState, agent: &Agent<'_>) -> Status {
             started_unix_s: agent.started.map_or(0, unix_s),
             config: agent.config.to_owned(),
             config_refused: state.config_error.as_ref().map(|error| error.text.clone()),
-            refused: agent.refused.clone(),
+            refused: agent.refused.iter().cloned().chain(unlooked).collect(),
             log_level: agent.log_level.clone(),
         },
         kubelet: KubeletSeen::default(),

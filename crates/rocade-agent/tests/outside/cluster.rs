@@ -24,6 +24,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::HANG;
+use crate::kubelet::Kubelet;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
@@ -113,7 +114,7 @@ fn options(dir: &Path, server: &Server, publish: Publish) -> Options {
     let text =
         r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {"ifNames": ["ens18np0"]}}]}"#;
     let config = parse_config_json("config.json", text, true).unwrap().0;
-    std::fs::create_dir(dir.join("p")).unwrap();
+    std::fs::create_dir_all(dir.join("p")).unwrap();
     Options {
         outside: Outside {
             features_dir: dir.join("features.d"),
@@ -151,6 +152,22 @@ async fn the_taint_stays_while_no_kubelet_has_taken_the_resources() {
     server.wait(|asked| asked.body["metadata"]["labels"].is_object()).await;
     tokio::task::yield_now().await;
     assert!(server.asked.lock().unwrap().iter().all(|asked| asked.body["spec"].is_null()));
+    run.abort();
+}
+
+#[tokio::test]
+async fn the_taint_is_taken_off_once_the_kubelet_watches_all_resources() {
+    let temp = tempfile::tempdir().unwrap();
+    let server = Server::start(temp.path(), 0).await;
+    let _kubelet = Kubelet::start(&temp.path().join("p"), 0);
+    let publish = Publish { taint: true, ..Publish::default() };
+    let run = tokio::spawn(run_agent(options(temp.path(), &server, publish), std::future::pending()));
+    let patch = server.wait(|asked| asked.body["spec"].is_object()).await;
+    assert_eq!(
+        (patch.kind.as_str(), &patch.body["spec"]["taints"]),
+        ("application/merge-patch+json", &json!([]))
+    );
+    assert_eq!(patch.body["metadata"]["resourceVersion"], "7");
     run.abort();
 }
 

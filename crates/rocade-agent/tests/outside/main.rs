@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "what is not as it must be ends the test")]
 
 mod cluster;
+#[allow(dead_code, reason = "the tests of the protocol ask more of it")]
+#[path = "../protocol/kubelet.rs"]
+mod kubelet;
 mod page;
+mod served;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -53,6 +57,11 @@ impl Agent {
     async fn start() -> Agent {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir(temp.path().join("p")).unwrap();
+        Agent::start_in(temp, |_| ()).await
+    }
+
+    /// The same in a directory whose `p` is the kubelet's, with other options.
+    async fn start_in(temp: tempfile::TempDir, change: impl FnOnce(&mut Options)) -> Agent {
         let address = free_address();
         let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/seed-4hca-bond.host");
         let text = r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 8, "selectors": {"ifNames": ["ens18np0"]}}]}"#;
@@ -62,11 +71,13 @@ impl Agent {
             config: "/etc/config.json".into(),
             log: Some(Arc::new(Remembered(Mutex::new("info".into())))),
             features_dir: temp.path().join("features.d"),
+            cdi_dir: temp.path().join("cdi"),
             ..Outside::default()
         };
         let config = parse_config_json("config.json", text, true).unwrap().0;
         let new = Options::new(config, Root::open(host).unwrap(), temp.path().join("p"));
-        let options = Options { outside, ..new };
+        let mut options = Options { outside, ..new };
+        change(&mut options);
         let (stop, stopped) = oneshot::channel();
         let run = tokio::spawn(async move {
             let stopped = async move { stopped.await.unwrap_or_default() };
