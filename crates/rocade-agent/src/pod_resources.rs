@@ -1,13 +1,14 @@
 //! Asks the kubelet what it gave to which Pod, and which devices it would give. The answers name each device of the node
 //! in a message of its own, tens of thousands of them; what is only counted is never held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use prost::bytes::{Buf, BufMut};
 use prost::encoding::{self, DecodeContext, WireType};
 use prost::{DecodeError, Message};
+use rocade_core::PciAddress;
 use tokio::time::timeout;
 
 use crate::api::pod_resources::pod_resources_lister_client::PodResourcesListerClient;
@@ -31,6 +32,8 @@ pub(crate) struct KubeletView {
     pub(crate) held: Vec<Held>,
     /// Resource → entries among the devices to be had: one for each NUMA node of each device.
     pub(crate) allocatable: BTreeMap<String, u32>,
+    /// Resource and ID of what plugins offer by PCI address.
+    pub(crate) functions: BTreeSet<(String, String)>,
 }
 
 /// A device that a Pod holds.
@@ -46,6 +49,8 @@ pub(crate) struct Held {
 pub struct Allocatable {
     /// Resource → device IDs in the answer.
     pub counts: BTreeMap<String, u32>,
+    /// Resource and ID of each device that is called by a PCI address.
+    pub functions: BTreeSet<(String, String)>,
 }
 
 impl Message for Allocatable {
@@ -71,6 +76,8 @@ impl Message for Allocatable {
         let mut devices = ContainerDevices::default();
         encoding::message::merge(wire_type, &mut devices, buffer, context)?;
         let count = u32::try_from(devices.device_ids.len()).unwrap_or(u32::MAX);
+        let functions = devices.device_ids.into_iter().filter(|id| id.parse::<PciAddress>().is_ok());
+        self.functions.extend(functions.map(|id| (devices.resource_name.clone(), id)));
         *self.counts.entry(devices.resource_name).or_default() += count;
         Ok(())
     }
@@ -83,6 +90,7 @@ impl Message for Allocatable {
 
     fn clear(&mut self) {
         self.counts.clear();
+        self.functions.clear();
     }
 }
 
@@ -125,7 +133,8 @@ async fn ask(socket: &Path) -> Result<KubeletView, String> {
         }
     }
     let allocatable = client.get_allocatable_resources(AllocatableResourcesRequest {}).await;
-    view.allocatable = allocatable.map_err(refused)?.into_inner().counts;
+    let allocatable = allocatable.map_err(refused)?.into_inner();
+    (view.allocatable, view.functions) = (allocatable.counts, allocatable.functions);
     Ok(view)
 }
 
@@ -140,4 +149,33 @@ fn chain(error: &tonic::transport::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_counted_and_those_called_by_a_pci_address_are_kept() {
+        let entry = |resource: &str, id: &str| ContainerDevices {
+            resource_name: resource.into(),
+            device_ids: vec![id.into()],
+            ..ContainerDevices::default()
+        };
+        let mut answer = Vec::new();
+        for devices in [
+            entry("rdma/a", "0"),
+            entry("rdma/a", "1"),
+            entry("x/vf", "0000:01:00.2"),
+            entry("x/gpu", "GPU-1"),
+        ] {
+            encoding::message::encode(DEVICES, &devices, &mut answer);
+        }
+        let read = Allocatable::decode(&*answer).unwrap();
+        assert_eq!(
+            read.counts,
+            [("rdma/a", 2), ("x/gpu", 1), ("x/vf", 1)].map(|(r, n)| (r.to_owned(), n)).into()
+        );
+        assert_eq!(read.functions, [("x/vf".to_owned(), "0000:01:00.2".to_owned())].into());
+    }
 }

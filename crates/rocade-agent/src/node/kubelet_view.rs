@@ -1,7 +1,7 @@
 //! The kubelet's own view of the devices, compared with what it was told. A message that was lost, or a late end of
 //! another instance that it took for this one's, shows here and nowhere else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,8 +106,10 @@ impl Node {
             }
         }
         let is_own = |resource: &str| self.pools.iter().any(|pool| pool.resource.to_string() == resource);
-        let others = view.held.iter().filter(|held| !is_own(&held.resource));
-        let others = OtherOffers(others.map(|held| (held.resource.clone(), held.id.clone())).collect());
+        let held = view.held.iter().map(|held| (&held.resource, &held.id));
+        let offered = view.functions.iter().map(|(resource, id)| (resource, id));
+        let others: BTreeSet<_> = held.chain(offered).filter(|(resource, _)| !is_own(resource)).collect();
+        let others = OtherOffers(others.into_iter().map(|(name, id)| (name.clone(), id.clone())).collect());
         if others != std::mem::replace(&mut self.others, others.clone()) {
             self.tell_findings();
         }

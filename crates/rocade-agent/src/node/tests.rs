@@ -76,6 +76,7 @@ impl Fed {
         let view = KubeletView {
             held: ids.iter().map(held).collect(),
             allocatable: BTreeMap::from([("rdma/a".to_owned(), allocatable)]),
+            ..KubeletView::default()
         };
         self.tell.send(Notice::Kubelet(Ok(view))).unwrap();
     }

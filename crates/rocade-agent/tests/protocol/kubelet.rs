@@ -278,7 +278,10 @@ impl PodResourcesLister for Lister {
         &self,
         _: Request<AllocatableResourcesRequest>,
     ) -> Result<Response<Allocatable>, Status> {
-        Ok(Response::new(Allocatable { counts: self.0.lock().unwrap().counts.clone() }))
+        Ok(Response::new(Allocatable {
+            counts: self.0.lock().unwrap().counts.clone(),
+            ..Allocatable::default()
+        }))
     }
 
     async fn get(
