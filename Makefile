@@ -26,8 +26,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new is kept in fuzz/fo
 		mkdir -p found/$$target && RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target found/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=1024 || exit 1; \
 	done
 
-bench: ## what reading a host costs, against the files alone (needs strace, /dev/shm), and the agent beside the peer (needs root)
+bench: ## what reading a host costs, against the files alone (needs strace, /dev/shm) and on a live node (needs root), and the agent beside the peer
 	cargo bench --quiet --package rocade-host --bench reading
+	cargo bench --quiet --package rocade-lab --features bench --bench live
 	cargo bench --quiet --package rocade-lab --features bench --bench beside_the_peer
 
 lint:

@@ -21,12 +21,16 @@ mod pods;
 mod recorded;
 mod recording;
 mod resources;
+mod timing;
+mod watching;
 
 pub use agreement::agreement_rows;
 pub use limits::limit_rows;
 pub use pingpong::unproven_rows;
 pub use recorded::recorded_rows;
 pub use recording::recording_rows;
+pub use timing::timing_rows;
+pub use watching::watching_rows;
 
 /// One step over a bench of type `C`.
 pub struct Row<C> {

@@ -47,7 +47,9 @@ fn trials() -> Vec<Trial> {
         .into_iter()
         .chain(chain::limit_rows())
         .chain(chain::agreement_rows())
-        .chain(chain::recording_rows());
+        .chain(chain::recording_rows())
+        .chain(chain::watching_rows())
+        .chain(chain::timing_rows());
     trials.extend(rows.map(|row| row_trial(row, &chain, logs)));
     trials.push(trial("lab: nothing is left when it has ended", move || end(&chain, &before)));
     trials

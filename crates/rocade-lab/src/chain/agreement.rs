@@ -1,6 +1,6 @@
 //! Rows that hold the inventory against the tools that people used before it, on a live node: rdma link, ibv_devinfo,
-//! ip and the kernel's GID files, before and after each change of a spare interface; and how long either takes.
-//! Owns the changes; what the tools say is parsed and compared in `tools`.
+//! ip and the kernel's GID files, before and after each change of a spare interface. Owns the
+//! changes; what the tools say is parsed and compared in `tools`.
 
 mod tools;
 
@@ -92,11 +92,6 @@ pub fn agreement_rows() -> Vec<Row<Chain>> {
             typed: vec!["ethtool -S eth1".into(), "rocade inventory -o json".into()],
             run: statistics_agree,
         },
-        Row {
-            name: "one command takes the time of a part of those that it replaces",
-            typed: vec!["time rocade inventory".into(), format!("time ({REPLACED})")],
-            run: compare_times,
-        },
     ]
 }
 
@@ -175,29 +170,4 @@ fn netdev_and_state(host: &Host, netdev: &str, state: &str) -> Result<()> {
     let seen = (port.netdev.as_deref(), port.state.as_deref());
     ensure!(seen == (Some(netdev), Some(state)), "rxe9 has {seen:?}, wanted {netdev} and {state}");
     Ok(())
-}
-
-const REPLACED: &str = "rdma link; rdma system; lspci; ls /sys/class/infiniband; ibv_devinfo -v";
-
-/// Mean over a few runs of either, in turn; the ratio is told, not judged: the node is emulated and shares its CPUs.
-fn compare_times(chain: &Chain) -> Result<Seen> {
-    let line = format!(
-        "command -v lspci ibv_devinfo >/dev/null || exit 1; now() {{ date +%s%N; }}; ours=0 theirs=0; \
-         for run in 1 2 3 4 5; do a=$(now); rocade inventory >/dev/null; b=$(now); \
-         {{ {REPLACED}; }} >/dev/null; c=$(now); ours=$((ours + b - a)) theirs=$((theirs + c - b)); done; \
-         echo $((ours / 5000)) $((theirs / 5000))"
-    );
-    let said = chain.node(NODE, &line)?;
-    let [ours, theirs] = said.split_whitespace().map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?[..]
-    else {
-        anyhow::bail!("wanted two times, seen {said}");
-    };
-    let profile = if cfg!(debug_assertions) { "built for debugging" } else { "built for release" };
-    let told = format!(
-        "rocade inventory ({profile}) {:.0} ms, {REPLACED} {:.0} ms: ratio {:.2}",
-        ours / 1e3,
-        theirs / 1e3,
-        ours / theirs
-    );
-    passed(told.clone(), told)
 }

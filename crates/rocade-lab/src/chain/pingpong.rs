@@ -74,7 +74,7 @@ pub(super) fn host_to_host() -> Row<Chain> {
 /// Gives the command line of one end: None as peer is the server.
 type Tool = fn(&Chain, Place, peer: Option<&str>) -> Result<String>;
 
-fn rocade(_: &Chain, _: Place, peer: Option<&str>) -> Result<String> {
+pub(super) fn rocade(_: &Chain, _: Place, peer: Option<&str>) -> Result<String> {
     Ok(format!("rocade pingpong -n {ITERATIONS} {}", peer.unwrap_or("")))
 }
 
@@ -132,7 +132,12 @@ fn figure(said: &str) -> String {
     line.and_then(|line| line.split(" = ").nth(1)).unwrap_or("no figure").to_owned()
 }
 
-fn run_pair(chain: &Chain, server: (Place, &str), client: (Place, &str)) -> Result<(Output, Output)> {
+/// Runs a server that listens on pingpong's port and then a client, neither for longer than the limit.
+pub(super) fn run_pair(
+    chain: &Chain,
+    server: (Place, &str),
+    client: (Place, &str),
+) -> Result<(Output, Output)> {
     let limited = |line: &str| format!("timeout {LIMIT} {line}");
     let mut serving = server.0.command(chain, &limited(server.1))?;
     serving.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
