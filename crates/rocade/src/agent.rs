@@ -30,9 +30,9 @@ pub(crate) struct Args {
     /// Refuse a configuration with warnings
     #[arg(long)]
     strict: bool,
-    /// Directory of kubelet.sock
-    #[arg(long, value_name = "DIR", default_value = DEVICE_PLUGIN_DIR)]
-    device_plugin_dir: PathBuf,
+    /// Directory of kubelet.sock; without it below --kubelet-root-dir where it is there, else /var/lib/kubelet/device-plugins
+    #[arg(long, value_name = "DIR")]
+    device_plugin_dir: Option<PathBuf>,
     /// By which way the kubelet is told of resources
     #[arg(long, value_enum, value_name = "WAY", default_value_t = Registration::Auto)]
     registration: Registration,
@@ -81,9 +81,8 @@ struct PluginFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = go_flags::parse_bool)]
     use_cdi: Option<bool>,
-    /// The kubelet's root directory, also in place of --device-plugin-dir; without it found by the kubelet's process or
-    /// at known places
-    #[arg(long, value_name = "DIR", conflicts_with = "device_plugin_dir")]
+    /// The kubelet's root directory; without it found by the kubelet's process or at known places
+    #[arg(long, value_name = "DIR")]
     kubelet_root_dir: Option<PathBuf>,
     /// Print the version
     #[arg(short = 'v', long, action = clap::ArgAction::Version)]
@@ -108,9 +107,11 @@ impl Args {
         }
     }
 
+    /// The kubelet has it at the same place whatever its root directory is.
     fn device_plugin_dir(&self) -> PathBuf {
         let of_root = self.plugin.kubelet_root_dir.as_ref().map(|root| root.join("device-plugins"));
-        of_root.unwrap_or_else(|| self.device_plugin_dir.clone())
+        let there = || of_root.filter(|dir| dir.is_dir());
+        self.device_plugin_dir.clone().or_else(there).unwrap_or_else(|| DEVICE_PLUGIN_DIR.into())
     }
 }
 
