@@ -204,7 +204,7 @@ fn examples() -> Vec<(String, String)> {
 
 #[test]
 fn the_examples_of_the_guide_are_configurations_and_their_mistakes_are_told_as_it_says() {
-    let (mut good, mut refused) = (0, None);
+    let (mut good, mut refused, mut last) = (0, None, String::new());
     for (language, text) in examples() {
         match language.as_str() {
             "yaml" | "json" => {
@@ -212,10 +212,19 @@ fn the_examples_of_the_guide_are_configurations_and_their_mistakes_are_told_as_i
                 match parse_config(name, &format!("{text}\n"), true) {
                     Ok((_, findings)) => {
                         assert_eq!(findings, [], "{text}");
-                        good += 1;
+                        (good, last) = (good + 1, text);
                     }
                     Err(_) => refused = Some(text),
                 }
+            }
+            "console" if text.starts_with("$ rocade plan") => {
+                let dir = tempfile::tempdir().unwrap();
+                fs::write(dir.path().join("agent.yaml"), &last).unwrap();
+                let line = text.lines().next().unwrap().trim_start_matches("$ rocade ");
+                let line = line.replace("fixtures", checkout().join("fixtures").to_str().unwrap());
+                let mut command = Command::new(env!("CARGO_BIN_EXE_rocade"));
+                let output = command.args(line.split(' ')).current_dir(dir.path()).output().unwrap();
+                assert_eq!(stdout(&output).trim_end(), text.split_once('\n').unwrap().1);
             }
             "console" => {
                 let output = config(&["validate"], "agent.yaml", &refused.take().unwrap());
@@ -225,7 +234,7 @@ fn the_examples_of_the_guide_are_configurations_and_their_mistakes_are_told_as_i
             _ => {}
         }
     }
-    assert_eq!((good, refused), (3, None));
+    assert_eq!((good, refused), (4, None));
 }
 
 #[test]
