@@ -1,13 +1,13 @@
 //! Which of the free devices the kubelet had best take: different HCAs, near to each other, the least shared first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Pool, PoolMember};
 use crate::distance;
 
-/// A free device: the place of its HCA in the pool, and its ID.
-type Free<'a> = (usize, &'a str);
+/// Free devices by the place of their HCA in the pool.
+type Free<'a> = BTreeMap<usize, Vec<&'a str>>;
 
 impl Pool {
     /// `size` of the available IDs, those that must be included first; fewer where there are no more. IDs that the
@@ -29,13 +29,17 @@ impl Pool {
             return chosen;
         }
         let place = |id: &str| {
-            self.members.iter().position(|m| self.members_of(id).is_some_and(|of| of[0].id == m.id))
+            let member = self.members_of(id)?.first()?;
+            self.members.iter().position(|other| std::ptr::eq(other, member))
         };
         let had: Vec<usize> = chosen.iter().filter_map(|id| place(id)).collect();
-        let mut known: Vec<Free<'_>> = free.iter().filter_map(|id| Some((place(id)?, *id))).collect();
-        known.sort_by_key(|(at, id)| (*at, id.len(), *id));
-        known.dedup();
-        let picked = Choice { pool: self, free: &known }.best(&had, missing);
+        free.sort_by_key(|id| (id.len(), *id));
+        free.dedup();
+        let mut known = Free::new();
+        free.iter()
+            .filter_map(|id| Some((place(id)?, *id)))
+            .for_each(|(at, id)| known.entry(at).or_default().push(id));
+        let picked = Choice { pool: self, free: known }.best(&had, missing);
         chosen.extend(picked.into_iter().map(str::to_owned));
         let rest = free.iter().filter(|id| place(id).is_none()).take(size.saturating_sub(chosen.len()));
         let rest: Vec<_> = rest.map(|id| (*id).to_owned()).collect();
@@ -46,57 +50,43 @@ impl Pool {
 
 struct Choice<'a> {
     pool: &'a Pool,
-    free: &'a [Free<'a>],
+    free: Free<'a>,
 }
+
+/// The less of the first the better, and so on: how often an HCA is there twice, how far they are apart, how many
+/// others share them.
+type Cost = (usize, u64, Reverse<usize>);
 
 impl<'a> Choice<'a> {
     /// Grown from each HCA that could be the first; the set whose HCAs are nearest to each other wins, then the one
     /// with the least shared.
     fn best(&self, had: &[usize], size: usize) -> Vec<&'a str> {
         let seeds: Vec<Option<usize>> = match had {
-            [] => self.counts(&[]).into_keys().map(Some).collect(),
+            [] => self.free.keys().copied().map(Some).collect(),
             _ => vec![None],
         };
         let grown = seeds.into_iter().map(|seed| self.grow(had, seed, size));
         grown.min_by_key(|(cost, _)| *cost).map_or_else(Vec::new, |(_, ids)| ids)
     }
 
-    fn grow(
-        &self,
-        had: &[usize],
-        seed: Option<usize>,
-        size: usize,
-    ) -> ((usize, u64, Reverse<usize>), Vec<&'a str>) {
+    fn grow(&self, had: &[usize], seed: Option<usize>, size: usize) -> (Cost, Vec<&'a str>) {
         let (mut places, mut ids, mut apart, mut room) = (had.to_vec(), Vec::new(), 0, 0);
+        let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         while ids.len() < size {
-            let counts = self.counts(&ids);
-            let first = seed.filter(|_| ids.is_empty()).filter(|at| counts.contains_key(at));
+            let left = |at: usize| self.free[&at].len() - taken.get(&at).copied().unwrap_or(0);
             let cost = |at: usize| places.iter().map(|have| self.apart(*have, at)).sum::<u64>();
             let used = |at: usize| places.iter().filter(|have| **have == at).count();
-            let next = first.or_else(|| {
-                counts.keys().copied().min_by_key(|at| (used(*at), cost(*at), Reverse(counts[at]), *at))
-            });
-            let Some(at) = next else { break };
-            (apart, room) = (apart + cost(at), room + counts[&at]);
+            let open = || self.free.keys().copied().filter(|at| left(*at) > 0);
+            let best = || open().min_by_key(|at| (used(*at), cost(*at), Reverse(left(*at)), *at));
+            let Some(at) = seed.filter(|_| ids.is_empty()).or_else(best) else { break };
+            (apart, room) = (apart + cost(at), room + left(at));
             places.push(at);
-            ids.extend(
-                self.free.iter().find(|(place, id)| *place == at && !ids.contains(id)).map(|(_, id)| *id),
-            );
+            let next = taken.entry(at).or_insert(0);
+            ids.push(self.free[&at][*next]);
+            *next += 1;
         }
-        let mut hcas = places.clone();
-        hcas.sort_unstable();
-        let all = hcas.len();
-        hcas.dedup();
-        ((all - hcas.len(), apart, Reverse(room)), ids)
-    }
-
-    /// How many free devices each HCA has beside those taken.
-    fn counts(&self, taken: &[&str]) -> BTreeMap<usize, usize> {
-        let mut counts = BTreeMap::new();
-        for (at, _) in self.free.iter().filter(|(_, id)| !taken.contains(id)) {
-            *counts.entry(*at).or_insert(0) += 1;
-        }
-        counts
+        let hcas: BTreeSet<usize> = places.iter().copied().collect();
+        ((places.len() - hcas.len(), apart, Reverse(room)), ids)
     }
 
     fn apart(&self, a: usize, b: usize) -> u64 {
