@@ -15,6 +15,9 @@ use crate::sockets::FileId;
 /// Between two looks while events come.
 const SLOW_LOOK: Duration = Duration::from_secs(900);
 
+/// Looks after an event.
+const AFTER: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
+
 /// Between two looks while there is no watch to be had.
 const QUICK_LOOK: Duration = Duration::from_secs(1);
 
@@ -39,25 +42,26 @@ pub(crate) async fn run_directory_watch(dir: &Path, seen: impl Fn()) {
 }
 
 /// Runs until the directory that is watched is no longer the one of that name, or the wanted one is there. A directory in
-/// which somebody listens on a socket does not say that it was removed: the one above it does.
+/// which somebody listens on a socket does not say that it was removed; but what was in it went before, and so it is
+/// looked for shortly after each event.
 async fn run_events(at: &Path, wanted: &Path, mut events: EventStream<[u8; BUFFER]>, seen: &impl Fn()) {
     let id = || FileId::of_target(at).map(FileId::inode);
-    let watched = id();
+    let (watched, mut after) = (id(), AFTER.iter());
     let is_nearest = || at == wanted || !next_below(at, wanted).exists();
-    while is_nearest() {
+    while is_nearest() && id() == watched {
+        let wait = *after.next().unwrap_or(&SLOW_LOOK);
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(event)) if !is_end(event.mask) => {}
+                Some(Ok(event)) if !is_end(event.mask) => {
+                    after = AFTER.iter();
+                    // What happens above the wanted directory is of no concern until that is there.
+                    if at == wanted {
+                        seen();
+                    }
+                }
                 _ => return,
             },
-            () = sleep(SLOW_LOOK) => {}
-        }
-        if id() != watched {
-            return;
-        }
-        // What happens above the wanted directory is of no concern until that is there.
-        if at == wanted {
-            seen();
+            () = sleep(wait) => {}
         }
     }
 }
@@ -83,10 +87,6 @@ fn watch(dir: &Path, wanted: bool) -> io::Result<EventStream<[u8; BUFFER]>> {
     let contents = if wanted { WatchMask::CLOSE_WRITE | WatchMask::ATTRIB } else { WatchMask::empty() };
     let itself = WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
     inotify.watches().add(dir, entries | contents | itself)?;
-    if let Some(above) = dir.parent().filter(|above| !above.as_os_str().is_empty()) {
-        // A container may not see it.
-        let _ = inotify.watches().add(above, WatchMask::DELETE | WatchMask::MOVED_FROM | WatchMask::MOVED_TO);
-    }
     inotify.into_event_stream([0; BUFFER])
 }
 
