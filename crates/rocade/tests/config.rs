@@ -34,7 +34,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The three silent mistakes of field case F03.
+/// F03: three silent mistakes.
 const MISTAKES: &str = r#"{"configList": [{"resourceName": "a", "rdmaHcaMax": 9,
   "selectors": {"vendors": ["8086"], "deviceIDs": ["0d00", "b500"],
   "drivers": ["irdma"],

@@ -44,8 +44,9 @@ fn plan(kind: &str, text: &str) -> Vec<(String, Vec<String>)> {
     pools.map(|pool| (pool["resource"].as_str().unwrap().to_owned(), names(pool))).collect()
 }
 
+/// F06: one vendor selector pools compute, storage and management HCAs.
 #[test]
-fn a_host_gets_a_resource_for_each_rail_and_the_reason_for_what_is_left_out_f06() {
+fn a_host_gets_a_resource_for_each_rail_and_the_reason_for_what_is_left_out() {
     let text = generate("seed-4hca-bond");
     let wanted = [("rdma/hca_ens18", "mlx5_0"), ("rdma/hca_ens20", "mlx5_4"), ("rdma/hca_ens21", "mlx5_3")];
     assert_eq!(

@@ -52,16 +52,18 @@ fn every_hca_of_the_host_has_a_line_that_says_why_it_is_in_or_out() {
     assert_eq!(stdout(&output), wanted);
 }
 
+/// F02: hosts of one and of eight HCAs, and `n` should mean n HCAs.
 #[test]
-fn a_number_of_tokens_is_kept_on_a_host_with_one_hca_f02() {
+fn a_number_of_tokens_is_kept_on_a_host_with_one_hca() {
     let output = plan("opa-hfi1", 8, r#"{"linkTypes": ["infiniband"]}"#, &["-o", "wide"]);
     assert!(
         stdout(&output).starts_with("rdma/a (tokens): 8 tokens, 1 HCA, no bandwidth isolation, IDs 0 to 7\n")
     );
 }
 
+/// F03: bus numbers for device IDs, an auxiliary driver for the PCI driver, `ethernet` for a link type.
 #[test]
-fn a_card_that_never_appears_is_explained_selector_by_selector_f03() {
+fn a_card_that_never_appears_is_explained_selector_by_selector() {
     let selectors = r#"{"vendors": ["8086"], "deviceIDs": ["0d00", "b500", "a000"], "drivers": ["irdma"],
         "linkTypes": ["ethernet"]}"#;
     let output = plan("irdma-e810", 100, selectors, &[]);
@@ -76,16 +78,18 @@ fn a_card_that_never_appears_is_explained_selector_by_selector_f03() {
     }
 }
 
+/// F05: an interface that is absent, or has no RDMA device, and both end in 0.
 #[test]
-fn an_interface_without_rdma_is_told_from_one_that_is_not_there_f05() {
+fn an_interface_without_rdma_is_told_from_one_that_is_not_there() {
     let output = plan("irdma-e810", 100, r#"{"ifNames": ["eno8303", "ens3"]}"#, &[]);
     let text = stdout(&output);
     assert!(text.contains("  eno8303: tg3, no RDMA device\n"), "{text}");
     assert!(text.contains("  ens3: no such interface\n"), "{text}");
 }
 
+/// F01: a node shows 63 or 1000 of a resource, and it looks like bandwidth.
 #[test]
-fn more_tokens_than_the_gid_table_has_room_for_are_warned_of_f01() {
+fn more_tokens_than_the_gid_table_has_room_for_are_warned_of() {
     let output = plan("seed-4hca-bond", 1000, r#"{"ifNames": ["ens18np0"]}"#, &[]);
     assert_eq!(output.status.code(), Some(0), "it works as it always did");
     assert!(stdout(&output).contains("warning[RDC731]: rdma/a: 1000 slots; "), "{}", stdout(&output));

@@ -101,8 +101,9 @@ fn an_nvswitch_bridge_is_in_only_where_it_is_named_and_as_before_under_config_js
     assert_eq!(members(&pool(&host, vendor)), ["mlx5_0"]);
 }
 
+/// F03: bus numbers for device IDs, an auxiliary driver for the PCI driver, `ethernet` for a link type.
 #[test]
-fn three_silent_mistakes_are_each_named_with_what_was_meant_f03() {
+fn three_silent_mistakes_are_each_named_with_what_was_meant() {
     let e810 = |n: u32, bus: &str| {
         let mut hca = hca(n, &format!("ens{n}"));
         hca.name = format!("irdma{n}").parse().unwrap();
@@ -138,8 +139,9 @@ fn three_silent_mistakes_are_each_named_with_what_was_meant_f03() {
     );
 }
 
+/// F04: PCI addresses among device IDs, and the RDMA driver for that of the function.
 #[test]
-fn pci_addresses_among_ids_and_an_rdma_driver_are_said_to_be_such_f04() {
+fn pci_addresses_among_ids_and_an_rdma_driver_are_said_to_be_such() {
     let selectors = Selectors {
         device_ids: texts(&["0000:01:00.0"]),
         drivers: texts(&["mlx5_ib"]),
@@ -156,8 +158,9 @@ fn pci_addresses_among_ids_and_an_rdma_driver_are_said_to_be_such_f04() {
     );
 }
 
+/// F05: an interface that is absent, or has no RDMA device, and both end in 0.
 #[test]
-fn an_interface_that_is_not_there_is_told_from_one_without_rdma_f05() {
+fn an_interface_that_is_not_there_is_told_from_one_without_rdma() {
     let mut host = two();
     host.netdevs.push(Netdev { driver: Some("virtio_net".into()), ..netdev("ens3") });
     let near = |name: &str| pool(&host, by_name(&[name])).near_misses.pop().unwrap();
@@ -169,8 +172,9 @@ fn an_interface_that_is_not_there_is_told_from_one_without_rdma_f05() {
     assert_eq!(members(&by(&host, by_name(&["ens*"]))), ["mlx5_0", "mlx5_1"]);
 }
 
+/// F10: hexadecimal digits in upper case never match.
 #[test]
-fn ids_are_compared_whatever_their_case_and_prefix_f10() {
+fn ids_are_compared_whatever_their_case_and_prefix() {
     let mut host = two();
     host.hcas[0].pci_id = Some(PciId { vendor: 0x15b3, device: 0x101b });
     for id in ["101B", "0x101b", "101b"] {
@@ -179,8 +183,9 @@ fn ids_are_compared_whatever_their_case_and_prefix_f10() {
     }
 }
 
+/// F08: rdmaHcaMax is missing, and 0 devices are offered without a word.
 #[test]
-fn a_resource_without_slots_says_why_and_is_no_silent_0_f08() {
+fn a_resource_without_slots_says_why_and_is_no_silent_0() {
     let resource = Resource::of_config_json("rdma/hca_a".parse().unwrap(), 0, by_name(&["ens18np0"]));
     let pools = plan(&two(), &Config::of_config_json(None, vec![resource]));
     assert_eq!((pools[0].slots, pools[0].members.len()), (0, 1));
@@ -191,8 +196,9 @@ fn a_resource_without_slots_says_why_and_is_no_silent_0_f08() {
     );
 }
 
+/// F17: one function with two interfaces, and the second never matches.
 #[test]
-fn a_second_interface_of_a_function_means_its_hca_and_that_port_f17() {
+fn a_second_interface_of_a_function_means_its_hca_and_that_port() {
     let mut card = hca(0, "enp3s0");
     let second = Port { port: PortNum(2), netdev: Some("enp3s0d1".into()), ..card.ports[0].clone() };
     card.ports.push(second);
@@ -202,8 +208,9 @@ fn a_second_interface_of_a_function_means_its_hca_and_that_port_f17() {
     assert_eq!(pool(&host, by_name(&["enp3s0"])).ports_text(), "mlx5_0:1");
 }
 
+/// F18: the bond has no PCI parent, and the RDMA device sits on one member's function.
 #[test]
-fn a_bond_is_said_to_be_the_lag_device_that_it_leads_to_f18() {
+fn a_bond_is_said_to_be_the_lag_device_that_it_leads_to() {
     let mut lag = hca(0, "ens67f0np0");
     lag.name = "mlx5_bond_0".parse().unwrap();
     lag.ports[0].netdev = Some("bond0".into());
@@ -235,8 +242,9 @@ fn split_plane() -> Host {
     host(vec![verbs, management, hca(2, "ens20")], vec![netdev("ens18"), netdev("ens20")])
 }
 
+/// F15: one half of a physical port offers verbs, the other subnet management.
 #[test]
-fn halves_of_one_physical_port_are_granted_together_and_nothing_else_is_f15() {
+fn halves_of_one_physical_port_are_granted_together_and_nothing_else_is() {
     let host = split_plane();
     let pool = agent_pool(&host, |resource| {
         resource.sharing = Sharing::Hca { share: 1 };

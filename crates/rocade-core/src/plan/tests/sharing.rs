@@ -23,8 +23,9 @@ fn rails(count: u32) -> Host {
     host((0..count).map(|n| hca(n, &format!("eth{n}"))).collect(), Vec::new())
 }
 
+/// F02: hosts of one and of eight HCAs, and `n` should mean n HCAs.
 #[test]
-fn on_one_rail_and_on_eight_a_request_for_n_means_n_hcas_where_hcas_are_counted_f02() {
+fn on_one_rail_and_on_eight_a_request_for_n_means_n_hcas_where_hcas_are_counted() {
     for rails in [rails(1), rails(8)] {
         assert_eq!(shared(&rails, TOKENS).slots, 8, "what rdmaHcaMax says, however many there are");
         let counted = shared(&rails, EXCLUSIVE);
@@ -34,8 +35,9 @@ fn on_one_rail_and_on_eight_a_request_for_n_means_n_hcas_where_hcas_are_counted_
     }
 }
 
+/// F54: one resource an HCA makes a Pod list eight names, and others need the same rails.
 #[test]
-fn one_resource_gives_any_number_of_eight_rails_and_gives_them_to_several_pods_f54() {
+fn one_resource_gives_any_number_of_eight_rails_and_gives_them_to_several_pods() {
     let pool = shared(&rails(8), Sharing::Hca { share: 4 });
     assert_eq!(pool.slots, 32);
     let all = pool.prefer(&ids(&pool), &[] as &[&str], 8);
@@ -150,8 +152,9 @@ fn the_narrowest_table_decides_and_a_full_or_unread_one_or_infiniband_says_why_t
     assert!(why(&host).ends_with("give a number, as 100"), "{}", why(&host));
 }
 
+/// F01: a node shows 63 or 1000 of a resource, and it looks like bandwidth.
 #[test]
-fn more_tokens_than_addresses_have_room_for_are_warned_of_and_explained_f01() {
+fn more_tokens_than_addresses_have_room_for_are_warned_of_and_explained() {
     let host = with_gids(128);
     let of = |slots| shared(&host, Sharing::Tokens(Slots::Fixed(slots)));
     assert_eq!(of(63).worth_text(), "63 tokens, 1 HCA, no bandwidth isolation");
@@ -161,8 +164,9 @@ fn more_tokens_than_addresses_have_room_for_are_warned_of_and_explained_f01() {
     assert!(found[0].wanted.starts_with("at most 63 slots"), "{}", found[0]);
 }
 
+/// F47: with exclusive namespaces an HCA is one Pod's, and its uverbs number changes.
 #[test]
-fn where_namespaces_are_exclusive_each_hca_is_offered_once_and_the_reason_is_shown_f47() {
+fn where_namespaces_are_exclusive_each_hca_is_offered_once_and_the_reason_is_shown() {
     let mut host = rails(2);
     host.netns_mode = Some(NetnsMode::Exclusive);
     assert_eq!(ids(&shared(&host, TOKENS)), ["0"]);
@@ -216,8 +220,9 @@ fn big() -> Pool {
     shared(&host((0..8).map(at).collect(), Vec::new()), Sharing::Hca { share: 2 })
 }
 
+/// F51: HCAs of one request lie on different sockets.
 #[test]
-fn different_hcas_near_to_each_other_are_preferred_and_what_must_be_is_among_them_f51() {
+fn different_hcas_near_to_each_other_are_preferred_and_what_must_be_is_among_them() {
     let pool = big();
     let all = ids(&pool);
     let hcas = |ids: &[String]| {
