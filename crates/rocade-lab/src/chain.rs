@@ -12,12 +12,14 @@ use crate::cluster::Cluster;
 use crate::command;
 
 mod agreement;
+mod asked;
 mod limits;
 mod nodes;
 mod peers;
 mod pingpong;
 mod place;
 mod pods;
+mod privileges;
 mod recorded;
 mod recording;
 mod resources;
@@ -25,6 +27,7 @@ mod timing;
 mod watching;
 
 pub use agreement::agreement_rows;
+pub use asked::asked_rows;
 pub use limits::limit_rows;
 pub use pingpong::unproven_rows;
 pub use recorded::recorded_rows;
@@ -117,8 +120,14 @@ impl Chain {
 
 /// All rows on a cluster, in the order of the common guide.
 pub fn cluster_rows() -> Vec<Row<Chain>> {
-    let parts =
-        [nodes::rows(), vec![pingpong::host_to_host()], resources::rows(), pods::rows(), pingpong::rows()];
+    let parts = [
+        nodes::rows(),
+        vec![pingpong::host_to_host()],
+        resources::rows(),
+        privileges::rows(),
+        pods::rows(),
+        pingpong::rows(),
+    ];
     parts.into_iter().flatten().collect()
 }
 

@@ -49,7 +49,8 @@ fn trials() -> Vec<Trial> {
         .chain(chain::agreement_rows())
         .chain(chain::recording_rows())
         .chain(chain::watching_rows())
-        .chain(chain::timing_rows());
+        .chain(chain::timing_rows())
+        .chain(chain::asked_rows());
     trials.extend(rows.map(|row| row_trial(row, &chain, logs)));
     trials.push(trial("lab: nothing is left when it has ended", move || end(&chain, &before)));
     trials

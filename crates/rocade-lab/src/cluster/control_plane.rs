@@ -56,7 +56,9 @@ impl Secrets {
         let names = format!("subjectAltName=DNS:kubernetes.default.svc,{names}");
         let mut openssl = Command::new("openssl");
         openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
-        openssl.args(["-days", "30", "-subj", "/CN=rocade-lab", "-addext", &names, "-out"]).arg(&certificate);
+        openssl.args(["-days", "30", "-subj", "/CN=rocade-lab", "-addext", &names]);
+        // A server that shows a CA's certificate as its own is refused by some.
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE", "-out"]).arg(&certificate);
         command::run(openssl.arg("-keyout").arg(&key))?;
         let mut keygen = Command::new("ssh-keygen");
         command::run(keygen.args(["-q", "-t", "ed25519", "-N", "", "-C", "rocade-lab", "-f"]).arg(&login))?;
