@@ -149,6 +149,8 @@ pub(crate) struct Node {
     /// When the look that runs was started.
     whole_since: Option<Instant>,
     states_since: Option<Instant>,
+    /// When the port states that were read last were looked at.
+    states_began: Option<Instant>,
     whole_ended: Option<Instant>,
     config: Arc<Config>,
     config_error: Option<Arc<LastError>>,
@@ -218,6 +220,7 @@ impl Node {
             has_events: true,
             whole_since: None,
             states_since: None,
+            states_began: None,
             whole_ended: None,
             pools: plan(&host, &config),
             config,
@@ -356,7 +359,7 @@ impl Node {
         }
     }
 
-    fn take_host(&mut self, host: Host, look: Look) {
+    fn take_host(&mut self, mut host: Host, look: Look) {
         let now = Instant::now();
         let began = self.whole_since.take();
         self.whole_ended = Some(now);
@@ -364,7 +367,8 @@ impl Node {
             self.keep_error(&path.display().to_string(), "does not answer; the rest was read without it");
         }
         // Port states that were read meanwhile are newer than these.
-        if self.states_since.is_some_and(|states| began.is_some_and(|whole| states > whole)) {
+        if self.states_began > began {
+            copy_states(&self.host, &mut host);
             hasten(&mut self.due.states, now);
         }
         if *self.host != host || self.generation() <= 1 {
@@ -402,9 +406,10 @@ impl Node {
 
     fn take_states(&mut self, read: &Host, silent: Vec<PathBuf>) {
         let now = Instant::now();
-        // A look at the whole host that began before would bring back what was before.
-        let began = self.states_since.replace(now);
-        if self.whole_since.is_none_or(|whole| began.is_some_and(|began| began > whole)) {
+        let began = self.states_since.take();
+        // A look at the whole host that began later reads what is newer.
+        if self.whole_since.is_none() || self.whole_since < began {
+            self.states_began = began;
             let mut host = (*self.host).clone();
             copy_states(read, &mut host);
             if host != *self.host {
@@ -413,7 +418,6 @@ impl Node {
                 self.publish();
             }
         }
-        self.states_since = None;
         for path in silent {
             self.keep_error(&path.display().to_string(), "does not answer; the rest was read without it");
         }

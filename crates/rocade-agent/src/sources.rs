@@ -118,3 +118,28 @@ pub(crate) async fn run_config_watch(file: &Path, tell: &mpsc::UnboundedSender<N
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     run_directory_watch(folder, || drop(tell.send(Notice::ConfigChanged))).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use rocade_host::{Scope, read_parts};
+
+    use super::*;
+
+    #[test]
+    fn interfaces_of_pods_ask_for_nothing_and_those_of_hcas_for_port_states_at_once() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/seed-4hca-bond.host");
+        let host = read_parts(&Root::open(path).unwrap(), Scope::GRANTS);
+        let interface = |name: &str, kind: Option<&str>| {
+            let event = Event::Interface { index: 9, name: name.into(), kind: kind.map(str::to_owned) };
+            hint(&event, &host)
+        };
+        assert_eq!(interface("veth1234", Some("veth")), None);
+        assert_eq!(interface("cni0", Some("bridge")), None);
+        assert_eq!(interface("ens18np0", None), Some(Hint::States));
+        assert_eq!(interface("ens18np0.100", Some("vlan")), Some(Hint::States));
+        assert_eq!(hint(&Event::Lost, &host), Some(Hint::Whole));
+        let index = host.netdev("ens18np0").unwrap().ifindex;
+        assert_eq!(hint(&Event::Address { index }, &host), Some(Hint::Whole));
+        assert_eq!(hint(&Event::Address { index: 9999 }, &host), None);
+    }
+}

@@ -306,3 +306,28 @@ async fn a_host_that_changed_is_published_at_the_interval_that_was_asked_for() {
     wait(0).await;
     node.abort();
 }
+
+#[tokio::test]
+async fn a_look_that_began_before_a_port_was_read_does_not_bring_back_what_was() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/seed-4hca-bond.host");
+    let setup = Setup {
+        config: Arc::new(config(EXCLUSIVE, AT_ONCE)),
+        root: Arc::new(Root::open(path).unwrap()),
+        reload: None,
+        pod_resources: "/none/kubelet.sock".into(),
+    };
+    let (mut node, states) = Node::new(setup, mpsc::unbounded_channel());
+    let before = read_parts(&node.root, Scope::GRANTS);
+    let look = || Look { at: SystemTime::now(), took: Duration::ZERO, silent: Vec::new() };
+    node.take_host(before.clone(), look());
+    node.begin();
+    let mut after = before.clone();
+    after.hcas[0].ports[0].state = Some("DOWN".into());
+    // A look at everything begins, then one at port states begins and ends.
+    node.whole_since = Some(Instant::now());
+    node.states_since = Some(Instant::now() + Duration::from_millis(1));
+    node.take_states(&after, Vec::new());
+    assert_eq!(counts(&states.borrow()), (4, 3));
+    node.take_host(before, look());
+    assert_eq!(counts(&states.borrow()), (4, 3));
+}
