@@ -18,10 +18,18 @@ pub struct CharDevice {
     pub accessible: Accessible,
 }
 
+/// Where the kernel's RDMA devices have their nodes.
+const FOLDER: &str = "/dev/infiniband/";
+
 impl CharDevice {
     /// Path of the node on the host.
     pub fn path(&self) -> String {
-        format!("/dev/infiniband/{}", self.node)
+        format!("{FOLDER}{}", self.node)
+    }
+
+    /// Whether that is the path of the node.
+    pub fn is_at(&self, path: &str) -> bool {
+        path.strip_prefix(FOLDER) == Some(self.node.as_str())
     }
 
     /// Whether the node is there and opens this device.

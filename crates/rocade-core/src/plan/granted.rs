@@ -32,7 +32,7 @@ pub fn number_nodes(host: &Host, paths: &[String]) -> Vec<GrantedNode> {
         };
         let rdma_cm = host.rdma_cm.iter().map(|device| (device, None));
         let mut all = devices(host).map(|(device, hca)| (device, Some(hca))).chain(rdma_cm);
-        all.find(|(device, _)| device.path() == *path).map(|(device, hca)| node(device, hca))
+        all.find(|(device, _)| device.is_at(path)).map(|(device, hca)| node(device, hca))
     };
     paths.iter().filter_map(of_path).collect()
 }
