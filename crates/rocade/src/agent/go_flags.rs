@@ -61,12 +61,22 @@ mod tests {
             let args = agent(line);
             let source = args.config_source();
             assert_eq!((source.file, source.use_cdi), (Some("/c.json".into()), true), "{line}");
-            assert_eq!(args.device_plugin_dir(), std::path::Path::new("/k/device-plugins"), "{line}");
+            assert_eq!(args.plugin.kubelet_root_dir.as_deref(), Some(std::path::Path::new("/k")), "{line}");
         }
         for line in ["rocade agent", "rocade agent -use-cdi=false", "rocade agent --use-cdi=0"] {
             let source = agent(line).config_source();
             assert_eq!((source.file, source.use_cdi), (None, false), "{line}");
         }
+    }
+
+    #[test]
+    fn the_plugin_directory_is_below_the_kubelets_root_only_where_it_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        let args = agent(&format!("rocade agent -kubelet-root-dir={}", root.path().display()));
+        assert_eq!(args.device_plugin_dir(), std::path::Path::new(rocade_agent::DEVICE_PLUGIN_DIR));
+        let plugins = root.path().join("device-plugins");
+        std::fs::create_dir(&plugins).unwrap();
+        assert_eq!(args.device_plugin_dir(), plugins);
     }
 
     #[test]
