@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::api::pod_resources::pod_resources_lister_client::PodResourcesListerClient;
 use crate::api::pod_resources::{AllocatableResourcesRequest, ContainerDevices, ListPodResourcesRequest};
 use crate::dial::dial;
+use crate::error::chain;
 use crate::state::Holder;
 
 /// For both answers together.
@@ -136,19 +137,6 @@ async fn ask(socket: &Path) -> Result<KubeletView, String> {
     let allocatable = allocatable.map_err(refused)?.into_inner();
     (view.allocatable, view.functions) = (allocatable.counts, allocatable.functions);
     Ok(view)
-}
-
-fn chain(error: &tonic::transport::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.ends_with(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

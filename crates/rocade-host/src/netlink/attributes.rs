@@ -44,3 +44,19 @@ pub(super) fn split(payload: &[u8]) -> Option<Vec<(u16, &[u8])>> {
     }
     Some(found)
 }
+
+/// Adds an attribute, padded to four bytes, behind what is so already.
+pub(super) fn put(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
+
+/// One attribute alone.
+#[cfg(test)]
+pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put(&mut bytes, kind, value);
+    bytes
+}

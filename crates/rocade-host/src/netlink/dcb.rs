@@ -59,15 +59,8 @@ fn parse_apps(table: &[u8]) -> Option<Vec<(u8, u16, u8)>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attributes::attribute;
     use super::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::from((value.len() as u16 + 4).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     fn reply() -> Vec<u8> {
         let mut ets = vec![0, 8, 0];

@@ -1,7 +1,7 @@
 //! Questions by generic netlink: pause frames (ethtool) and health reporters (devlink). Numbers from
 //! include/uapi/linux/genetlink.h, ethtool_netlink.h and devlink.h.
 
-use super::attributes::{Attributes, split};
+use super::attributes::{Attributes, put, split};
 use super::rdma::Request;
 use super::{HealthRecord, PauseRecord};
 
@@ -87,13 +87,6 @@ pub(crate) fn parse_health(payload: &[u8]) -> Option<HealthRecord> {
         errors: count(DEVLINK_ATTR_HEALTH_REPORTER_ERR_COUNT),
         recoveries: count(DEVLINK_ATTR_HEALTH_REPORTER_RECOVER_COUNT),
     })
-}
-
-fn put(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
 #[cfg(test)]

@@ -132,15 +132,8 @@ fn kind(number: u8) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::attributes::attribute;
     use super::*;
-
-    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::from((value.len() as u16 + 4).to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(value);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes
-    }
 
     fn message(header: [u8; 8], attributes: &[Vec<u8>]) -> Vec<u8> {
         let mut payload = Vec::from(header);
