@@ -10,8 +10,10 @@ use tokio::time::timeout;
 use tonic::Request;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic_prost::ProstCodec;
+
+use crate::dial::dial;
 
 /// For both questions.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,8 +56,7 @@ pub(crate) async fn read_runtime(socket: &Path) -> Result<Runtime, String> {
 }
 
 async fn ask(socket: &Path) -> Result<(VersionResponse, Option<StatusResponse>), Box<dyn std::error::Error>> {
-    let address = Endpoint::from_shared(format!("unix://{}", socket.display()))?;
-    let mut runtime = Grpc::new(address.connect().await?);
+    let mut runtime = Grpc::new(dial(socket).await?);
     let version = call(&mut runtime, "Version", VersionRequest {}).await?;
     // A runtime that keeps its configuration to itself is known by its version alone.
     let status = call(&mut runtime, "Status", StatusRequest { verbose: true }).await.ok();

@@ -99,16 +99,18 @@ impl Node {
         let before = self.holdings.clone();
         self.holdings.confirm(&self.pools, held);
         let mut holders: BTreeMap<ResourceName, BTreeMap<String, Holder>> = BTreeMap::new();
+        let own = self.pools.iter().map(|pool| (pool.resource.to_string(), &pool.resource));
+        let own: BTreeMap<String, &ResourceName> = own.collect();
         for held in &view.held {
-            if let Some(pool) = self.pools.iter().find(|pool| pool.resource.to_string() == held.resource) {
-                let of = holders.entry(pool.resource.clone()).or_default();
+            if let Some(resource) = own.get(&held.resource) {
+                let of = holders.entry((*resource).clone()).or_default();
                 of.insert(held.id.clone(), held.holder.clone());
             }
         }
-        let is_own = |resource: &str| self.pools.iter().any(|pool| pool.resource.to_string() == resource);
         let held = view.held.iter().map(|held| (&held.resource, &held.id));
         let offered = view.functions.iter().map(|(resource, id)| (resource, id));
-        let others: BTreeSet<_> = held.chain(offered).filter(|(resource, _)| !is_own(resource)).collect();
+        let others: BTreeSet<_> =
+            held.chain(offered).filter(|(resource, _)| !own.contains_key(*resource)).collect();
         let others = OtherOffers(others.into_iter().map(|(name, id)| (name.clone(), id.clone())).collect());
         if others != std::mem::replace(&mut self.others, others.clone()) {
             self.tell_findings();
