@@ -13,6 +13,7 @@ pub use agent_config::{Section, agent_config_schema, render_agent_config};
 pub use config_json::parse_config_json;
 pub use convert::to_agent_config;
 pub use file::{ConfigFile, parse_config};
+pub(crate) use value::{drivers_below, meant_link_type};
 
 use std::time::Duration;
 

@@ -5,22 +5,22 @@ use super::Dialect;
 use super::wrong::{Wrong, distance, nearest, quoted};
 use crate::names::PciAddress;
 
-/// Drivers of RDMA devices, which are not those of the PCI functions below → the driver of the function. (Names of
-/// auxiliary and PCI drivers in drivers/infiniband/hw and drivers/net/ethernet.)
-const RDMA_DRIVERS: [(&str, &str); 13] = [
-    ("mlx5_ib", "mlx5_core"),
-    ("mlx4_ib", "mlx4_core"),
-    ("mlx4_en", "mlx4_core"),
-    ("irdma", "ice, or i40e on X722"),
-    ("i40iw", "i40e"),
-    ("bnxt_re", "bnxt_en"),
-    ("qedr", "qede"),
-    ("hns_roce", "hns3"),
-    ("hns_roce_hw_v2", "hns3"),
-    ("iw_cxgb4", "cxgb4"),
-    ("ocrdma", "be2net"),
-    ("ionic_rdma", "ionic"),
-    ("mana_ib", "mana"),
+/// Drivers of RDMA devices, which are not those of the PCI functions below → the drivers that functions below them have,
+/// and which to write. (Names of auxiliary and PCI drivers in drivers/infiniband/hw and drivers/net/ethernet.)
+const RDMA_DRIVERS: [(&str, &[&str], &str); 13] = [
+    ("mlx5_ib", &["mlx5_core"], "mlx5_core"),
+    ("mlx4_ib", &["mlx4_core"], "mlx4_core"),
+    ("mlx4_en", &["mlx4_core"], "mlx4_core"),
+    ("irdma", &["ice", "i40e", "idpf"], "ice, or i40e on X722"),
+    ("i40iw", &["i40e"], "i40e"),
+    ("bnxt_re", &["bnxt_en"], "bnxt_en"),
+    ("qedr", &["qede", "qed"], "qede"),
+    ("hns_roce", &["hns3"], "hns3"),
+    ("hns_roce_hw_v2", &["hns3"], "hns3"),
+    ("iw_cxgb4", &["cxgb4"], "cxgb4"),
+    ("ocrdma", &["be2net"], "be2net"),
+    ("ionic_rdma", &["ionic"], "ionic"),
+    ("mana_ib", &["mana"], "mana"),
 ];
 
 /// Drivers of PCI functions with RDMA, for near misses.
@@ -112,6 +112,11 @@ pub(super) fn may_be_bus(text: &str) -> bool {
     normal_id(text).is_some_and(|id| id.ends_with("00"))
 }
 
+/// The drivers of PCI functions below an RDMA driver of that name; None where it is none.
+pub(crate) fn drivers_below(rdma: &str) -> Option<&'static [&'static str]> {
+    RDMA_DRIVERS.iter().find(|(name, ..)| *name == rdma).map(|(_, below, _)| *below)
+}
+
 /// What is wrong with the name of a PCI driver.
 pub(super) fn check_driver(text: &str) -> Option<Wrong> {
     let wrong = |cure: String| {
@@ -124,7 +129,7 @@ pub(super) fn check_driver(text: &str) -> Option<Wrong> {
     if PCI_DRIVERS.contains(&text) {
         return None;
     }
-    if let Some((_, pci)) = RDMA_DRIVERS.iter().find(|(rdma, _)| *rdma == text) {
+    if let Some((.., pci)) = RDMA_DRIVERS.iter().find(|(rdma, ..)| *rdma == text) {
         return wrong(format!("it drives the RDMA device above the function: write {pci}"));
     }
     if SOFTWARE.contains(&text) {
@@ -142,16 +147,24 @@ pub(super) fn normal_link_type(text: &str) -> Option<String> {
     Some(text.to_ascii_lowercase()).filter(|small| ["ether", "infiniband"].contains(&small.as_str()))
 }
 
+/// The link type that is meant by one of the words that people have for it.
+pub(crate) fn meant_link_type(text: &str) -> Option<&'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "ether" | "ethernet" | "eth" | "roce" | "rocev2" | "iwarp" => Some("ether"),
+        "infiniband" | "ib" | "ipoib" => Some("infiniband"),
+        _ => None,
+    }
+}
+
 /// What is wrong with the link type of an interface.
 pub(super) fn check_link_type(text: &str) -> Option<Wrong> {
     if normal_link_type(text).is_some() {
         return None;
     }
-    let cure = match text.to_ascii_lowercase().as_str() {
-        "ethernet" | "eth" | "roce" | "rocev2" | "iwarp" => "did you mean `ether`?",
-        "ib" | "ipoib" => "did you mean `infiniband`?",
-        _ if text.trim().is_empty() => cure_of_blank(text, false),
-        _ => "`ip -d link` shows it behind `link/`",
+    let cure = match meant_link_type(text) {
+        Some(right) => format!("did you mean `{right}`?"),
+        None if text.trim().is_empty() => cure_of_blank(text, false).to_owned(),
+        None => "`ip -d link` shows it behind `link/`".to_owned(),
     };
     Some(Wrong::new("RDC714", seen(text), "a link type: ether or infiniband").with_cure(cure))
 }

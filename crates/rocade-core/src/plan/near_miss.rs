@@ -5,26 +5,9 @@ use std::collections::BTreeSet;
 
 use super::netdevs;
 use super::select::{Key, fits_name, keys};
-use crate::config::{Dialect, Selectors};
+use crate::config::{Dialect, Selectors, drivers_below, meant_link_type};
 use crate::host::{Hca, Host, Netdev};
 use crate::names::PciAddress;
-
-/// RDMA drivers and the drivers of the PCI functions below them (drivers/infiniband/hw).
-const DRIVERS: &[(&str, &[&str])] = &[
-    ("mlx5_ib", &["mlx5_core"]),
-    ("mlx4_ib", &["mlx4_core"]),
-    ("irdma", &["ice", "i40e", "idpf"]),
-    ("i40iw", &["i40e"]),
-    ("bnxt_re", &["bnxt_en"]),
-    ("ionic_rdma", &["ionic"]),
-    ("qedr", &["qede", "qed"]),
-    ("iw_cxgb4", &["cxgb4"]),
-    ("mana_ib", &["mana"]),
-];
-
-/// Words for link types that are none of the kernel's.
-const LINK_TYPES: &[(&str, &[&str])] =
-    &[("ether", &["ethernet", "eth", "roce", "ether"]), ("infiniband", &["ib", "infiniband", "ipoib"])];
 
 /// For each selector that no HCA of the host meets how many do not and what there is instead; for each of its values
 /// that cannot be met here, why.
@@ -74,14 +57,13 @@ fn of_value(host: &Host, key: &str, wanted: &str, hca: Option<&Hca>) -> Option<S
     match key {
         "vendors" | "deviceIDs" => of_id(hcas.collect::<Vec<_>>().as_slice(), key, wanted),
         "drivers" => {
-            let (_, below) = DRIVERS.iter().find(|(rdma, _)| *rdma == wanted)?;
+            let below = drivers_below(wanted)?;
             let driver = hcas.find_map(|h| h.driver.as_deref().filter(|driver| below.contains(driver)))?;
             Some(format!("{wanted} is the RDMA driver, that of the PCI function is {driver}"))
         }
         "linkTypes" => {
-            let plain = wanted.to_ascii_lowercase();
-            let (right, _) = LINK_TYPES.iter().find(|(_, words)| words.contains(&plain.as_str()))?;
-            (*right != wanted).then(|| format!("`{wanted}` is not a link type; did you mean `{right}`?"))
+            let right = meant_link_type(wanted)?;
+            (right != wanted).then(|| format!("`{wanted}` is not a link type; did you mean `{right}`?"))
         }
         // What it is told from is what makes it another than was thought.
         "roles" => hca.map(|hca| hca.role.ground.clone()),
