@@ -10,6 +10,7 @@ use crate::gid::Choice;
 use crate::names::Gid;
 
 mod message;
+pub mod perf;
 
 pub use message::{DONE, MESSAGE_BYTES, ParseMessageError};
 
