@@ -5,8 +5,65 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::host::{GidType, Hca, Host, Usable};
-use crate::names::GidIndex;
+use crate::host::{Accessible, GidType, Hca, Host, Usable};
+use crate::names::{GidIndex, HcaName};
+
+/// What trying to open verbs devices gave: HCA → None where it opened, else why not (an errno name). HCAs that nobody
+/// tried are left out.
+pub type Tried = BTreeMap<HcaName, Option<String>>;
+
+/// An HCA as this process has it. With shared namespaces all HCAs stand in /sys, whoever was granted them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held<'a> {
+    /// The HCA.
+    pub hca: &'a Hca,
+    /// Whether the grant names it; None where nothing says what was granted.
+    pub granted: Option<bool>,
+    /// Whether its verbs device opens here.
+    pub opens: Opens,
+}
+
+/// Whether a verbs device opens here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opens {
+    /// It did when it was tried; or, untried, its node is there and has its number.
+    Yes,
+    /// It does not, for this reason.
+    No(String),
+    /// It is not known, for this reason.
+    Unknown(String),
+}
+
+/// All HCAs of a host, each with whether it was granted and opens here.
+pub fn held<'a>(host: &'a Host, tried: &Tried) -> Vec<Held<'a>> {
+    let held = |hca: &'a Hca| Held { hca, granted: is_granted(host, hca), opens: opens(hca, tried) };
+    host.hcas.iter().map(held).collect()
+}
+
+/// Whether the grant names the HCA, by PCI address where it gives one; None where nothing says what was granted, as
+/// outside of a Pod.
+pub fn is_granted(host: &Host, hca: &Hca) -> Option<bool> {
+    let grants = host.pod.as_ref()?.grants.as_ref().filter(|grants| !grants.is_empty())?;
+    Some(grants.iter().any(|grant| match grant.pci_address {
+        Some(address) => hca.pci_address == Some(address),
+        None => grant.hca.as_deref() == Some(hca.name.as_str()),
+    }))
+}
+
+fn opens(hca: &Hca, tried: &Tried) -> Opens {
+    let Some(device) = &hca.uverbs else { return Opens::No("the kernel made no verbs device of it".into()) };
+    match (tried.get(&hca.name), device.accessible) {
+        (Some(Some(errno)), _) => Opens::No(format!("{} does not open ({errno})", device.path())),
+        (Some(None), _) | (None, Accessible::Yes) => Opens::Yes,
+        (None, Accessible::Missing) => Opens::No(format!("{} is not here", device.path())),
+        (None, Accessible::Other) => {
+            Opens::No(format!("{} is not the device {}:{}", device.path(), device.major, device.minor))
+        }
+        (None, Accessible::Unknown) => {
+            Opens::Unknown(format!("whether {} is here is not known", device.path()))
+        }
+    }
+}
 
 /// The view from inside a Pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,4 +124,58 @@ fn own_addresses(host: &Host) -> BTreeMap<String, BTreeMap<String, (GidIndex, St
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{CharDevice, Pod, PodGrant};
+
+    fn hca(name: &str, address: &str, accessible: Accessible) -> Hca {
+        let uverbs = CharDevice { node: format!("of_{name}"), major: 231, minor: 192, accessible };
+        Hca {
+            pci_address: Some(address.parse().unwrap()),
+            uverbs: Some(uverbs),
+            ..Hca::new(name.parse().unwrap())
+        }
+    }
+
+    fn host(grants: Option<Vec<PodGrant>>) -> Host {
+        let hcas = vec![
+            hca("mlx5_0", "0000:01:00.0", Accessible::Yes),
+            hca("mlx5_1", "0000:02:00.0", Accessible::Missing),
+            hca("mlx5_2", "0000:03:00.0", Accessible::Other),
+            hca("mlx5_3", "0000:04:00.0", Accessible::Unknown),
+        ];
+        Host { hcas, pod: Some(Pod { grants, ..Pod::default() }), ..Host::default() }
+    }
+
+    fn granted(host: &Host) -> Vec<Option<bool>> {
+        held(host, &Tried::new()).iter().map(|held| held.granted).collect()
+    }
+
+    #[test]
+    fn a_pci_address_names_the_granted_hca_whatever_it_is_called_now() {
+        let address = PodGrant { pci_address: Some("0000:02:00.0".parse().unwrap()), ..PodGrant::default() };
+        let name = PodGrant { hca: Some("mlx5_3".into()), ..PodGrant::default() };
+        let wanted = [Some(false), Some(true), Some(false), Some(true)];
+        assert_eq!(granted(&host(Some(vec![address, name]))), wanted);
+        assert_eq!(granted(&host(None)), [None; 4]);
+        assert_eq!(granted(&host(Some(Vec::new()))), [None; 4], "an empty list says nothing");
+    }
+
+    #[test]
+    fn a_node_opens_where_it_is_this_device_and_was_not_refused() {
+        let host = host(None);
+        let of = |tried: &Tried| held(&host, tried).into_iter().map(|held| held.opens).collect::<Vec<_>>();
+        let untried = of(&Tried::new());
+        assert_eq!(untried[0], Opens::Yes);
+        assert!(matches!(&untried[1], Opens::No(why) if why == "/dev/infiniband/of_mlx5_1 is not here"));
+        assert!(matches!(&untried[2], Opens::No(why) if why.ends_with("is not the device 231:192")));
+        assert!(matches!(&untried[3], Opens::Unknown(_)));
+        let refused = Tried::from([("mlx5_0".parse().unwrap(), Some("EPERM".into()))]);
+        assert!(matches!(&of(&refused)[0], Opens::No(why) if why.ends_with("does not open (EPERM)")));
+        let opened = Tried::from([("mlx5_3".parse().unwrap(), None)]);
+        assert_eq!(of(&opened)[3], Opens::Yes);
+    }
 }

@@ -16,6 +16,7 @@ mod infiniband;
 mod kernel;
 mod netdevs;
 mod netlink;
+mod opened;
 mod pci;
 mod port_netdev;
 mod record;
@@ -33,11 +34,13 @@ pub use netlink::{
     Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
     RouteRecord, RuleRecord, decode_netlink,
 };
+pub use opened::try_verbs;
 pub use record::record;
 pub use root::{Answer, Patience, Refusal, Root, Stat, read_patiently};
 pub use scope::Scope;
 pub use scrub::{Key, Scrubber};
 pub use statistics::{StatisticsRecord, decode_statistics};
+pub use surroundings::pod::read_variables;
 
 use rocade_core::Host;
 use rocade_core::host::{SCHEMA_VERSION, Unknown};

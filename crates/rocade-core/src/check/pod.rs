@@ -283,13 +283,9 @@ fn opened<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a Hca> {
     case.host.hcas.iter().filter(move |hca| inside && is_reached(hca))
 }
 
-/// Whether the grant names the HCA, by PCI address where it gives one; None where nothing says what was granted.
+/// Whether the grant names the HCA; None where nothing says what was granted.
 fn is_granted(case: &Case<'_>, hca: &Hca) -> Option<bool> {
-    let grants = pod(case)?.grants.as_ref().filter(|grants| !grants.is_empty())?;
-    Some(grants.iter().any(|grant| match grant.pci_address {
-        Some(address) => hca.pci_address == Some(address),
-        None => grant.hca.as_deref() == Some(hca.name.as_str()),
-    }))
+    crate::pod::is_granted(case.host, hca)
 }
 
 /// A node that opens another HCA than the granted one.

@@ -19,6 +19,9 @@ const VARIABLES: &[&str] = &[
     "ROCADE_",
     "NCCL_",
     "UCX_",
+    "NVSHMEM_",
+    "FI_VERBS_",
+    "GLOO_",
     "NVIDIA_VISIBLE_DEVICES=",
     "KUBERNETES_SERVICE_HOST=",
     "POD_NAME=",
@@ -29,10 +32,7 @@ const VARIABLES: &[&str] = &[
 pub(super) fn read(root: &Root, host: &mut Host) {
     let record = root.pod().ok();
     let annotations = read_text(root, Path::new(ANNOTATIONS)).ok();
-    let environment = root.read(ENVIRONMENT).unwrap_or_default();
-    let variables: BTreeMap<String, String> = variables(&environment)
-        .filter_map(|v| v.split_once('=').map(|(k, v)| (k.into(), v.into())))
-        .collect();
+    let variables = read_variables(root);
     let in_pod =
         record.is_some() || annotations.is_some() || variables.contains_key("KUBERNETES_SERVICE_HOST");
     if !in_pod && host.initial_netns != Some(false) {
@@ -56,6 +56,12 @@ pub(super) fn read(root: &Root, host: &mut Host) {
         annotations,
         grants: Some(by_environment).filter(|grants| !grants.is_empty()).or(by_record),
     });
+}
+
+/// The variables of this process, or of the recorded one, that say something about RDMA; empty where they cannot be read.
+pub fn read_variables(root: &Root) -> BTreeMap<String, String> {
+    let environment = root.read(ENVIRONMENT).unwrap_or_default();
+    variables(&environment).filter_map(|v| v.split_once('=').map(|(k, v)| (k.into(), v.into()))).collect()
 }
 
 /// The part of an environment that is read.
