@@ -11,6 +11,11 @@ use crate::gid::Choice;
 use crate::host::GidType;
 use crate::names::{Gid, HcaName, PortNum};
 
+pub mod expect;
+mod settle;
+
+pub use settle::Contradiction;
+
 /// The RDMA operation that a test is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -337,4 +342,7 @@ pub struct PerfResult {
     pub results: Vec<SizeResult>,
     /// Growth of this end's port counters during the test, those that grew.
     pub counters: BTreeMap<String, u64>,
+    /// Whether what was expected of it came; None where nothing was expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<expect::Verdict>,
 }
