@@ -1,50 +1,202 @@
 //! Why a test between two ends failed, in a sentence with a cure, from what this end saw and knows of both. Pure: the
-//! evidence is gathered elsewhere.
+//! evidence is gathered elsewhere. What is unknown is never a ground: a rule that meets `None` says nothing.
 
-use std::net::IpAddr;
+use std::fmt;
 
-use crate::gid::Choice;
-use crate::host::{GidType, Host, LinkLayer};
-use crate::names::Gid;
-use crate::pair::Endpoint;
+use serde::{Deserialize, Serialize};
 
+use crate::gid::{Choice, Connection, NoChoice};
+use crate::host::{Host, Memlock};
+
+mod before;
+mod counted;
+mod end;
+mod infiniband;
+mod open;
+mod path;
+mod status;
 #[cfg(test)]
 mod tests;
 
-/// What is known about a failed test.
-#[derive(Debug, Clone, Copy)]
+pub use counted::Counted;
+pub use end::End;
+pub use open::read_library_output;
+
+/// What is known about a failed test. Fill what is known with `Evidence { …, ..Evidence::of(failure, &host) }`.
+#[derive(Debug, Clone)]
 pub struct Evidence<'a> {
-    /// This end's host.
-    pub host: &'a Host,
-    /// What this end ran over.
-    pub choice: &'a Choice,
-    /// What the other end said of itself.
-    pub remote: &'a Endpoint,
-    /// Size of one message at this end, bytes.
-    pub message_bytes: u32,
     /// What failed, and how.
     pub failure: Failure,
+    /// This end's host, with its ports judged ([`crate::judge`]).
+    pub host: &'a Host,
+    /// What this end ran over; None before it was chosen.
+    pub choice: Option<&'a Choice>,
+    /// The TCP connection to the other end; None before there was one.
+    pub connection: Option<Connection>,
+    /// What the work requests do; None before there were any.
+    pub operation: Option<Operation>,
+    /// This end.
+    pub local: End,
+    /// The other end, as far as it told or its tool is known.
+    pub remote: End,
+    /// What the other end's address answered to plain datagrams after the failure; None where it was not asked.
+    pub reach: Option<Reach>,
+    /// What the port counted since the test began, of all connections together.
+    pub counted: Counted,
+    /// Memory that this process may lock; None where that is not known.
+    pub memlock: Option<Memlock>,
+    /// Whether the process has CAP_IPC_LOCK in the first user namespace's sense (CapEff bit 14): then `memlock` does
+    /// not bind it.
+    pub ipc_lock: Option<bool>,
+    /// What libibverbs wrote to stderr while it looked for devices; empty where it was not caught.
+    pub library_said: &'a str,
 }
 
-/// What failed, as verbs told it.
+impl<'a> Evidence<'a> {
+    /// A failure of which nothing else is known.
+    pub fn of(failure: Failure, host: &'a Host) -> Evidence<'a> {
+        Evidence {
+            failure,
+            host,
+            choice: None,
+            connection: None,
+            operation: None,
+            local: End::default(),
+            remote: End::default(),
+            reach: None,
+            counted: Counted::default(),
+            memlock: None,
+            ipc_lock: None,
+            library_said: "",
+        }
+    }
+}
+
+/// How far a test came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The other end's name into addresses.
+    NameResolution,
+    /// The TCP connection.
+    Tcp,
+    /// What both ends tell each other over it.
+    Exchange,
+    /// Choosing, opening and registering what RDMA needs at this end.
+    Opening,
+    /// Bringing the QP to RTR and RTS.
+    Transition,
+    /// Nothing has arrived yet.
+    FirstPacket,
+    /// Something had arrived.
+    Later,
+}
+
+/// What a work request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Send into a posted receive.
+    Send,
+    /// RDMA write into the other end's memory.
+    Write,
+    /// RDMA read from the other end's memory.
+    Read,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Send => "send",
+            Operation::Write => "write",
+            Operation::Read => "read",
+        })
+    }
+}
+
+/// Whether UDP datagrams to a port where nothing listens, sent from one GID's address to the other's and not to be
+/// fragmented, were answered with "port unreachable".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// A small one was: the addresses reach each other.
+    pub small: bool,
+    /// Size of the IP packet of the large one, bytes: as large as RDMA's; None where none was sent.
+    pub large_bytes: Option<u32>,
+    /// It was.
+    pub large: bool,
+}
+
+/// A state of a QP on its way to work (infiniband/verbs.h, `enum ibv_qp_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Bound to a port and a partition key.
+    Init,
+    /// Bound to the other end, and receiving.
+    Rtr,
+    /// Sending as well.
+    Rts,
+}
+
+/// What failed, in the order of a test. Each tells its [`Phase`].
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The QP could not be brought to RTR or RTS: errno of ibv_modify_qp.
-    Transition {
+    /// The other end's name has no address.
+    Resolve {
+        /// As it was given.
+        name: String,
+    },
+    /// No TCP connection came about.
+    Tcp {
+        /// As it was given.
+        server: String,
+        /// TCP port.
+        port: u16,
+        /// Linux errno; ETIMEDOUT also where the time given for it was up.
+        errno: i32,
+    },
+    /// The exchange over TCP went wrong.
+    Exchange(Exchange),
+    /// No HCA, port and GID can be chosen.
+    NoChoice(NoChoice),
+    /// libibverbs cannot be loaded.
+    Library {
+        /// The dynamic linker's words.
+        reason: String,
+    },
+    /// libibverbs does not offer the HCA.
+    NotOffered {
+        /// The HCA.
+        hca: String,
+        /// What it offers.
+        offered: Vec<String>,
+    },
+    /// A verb that makes, opens or registers an object failed.
+    Verb {
+        /// Its name, as `ibv_reg_mr`.
+        verb: String,
         /// Linux errno.
+        errno: i32,
+        /// Memory that it had to pin for this request, bytes; None where that is not known.
+        bytes: Option<u64>,
+    },
+    /// The QP could not be brought to a state.
+    Transition {
+        /// The state.
+        to: State,
+        /// Linux errno of ibv_modify_qp.
         errno: i32,
     },
     /// A work request completed with a status other than success.
     Completion {
         /// `enum ibv_wc_status` (infiniband/verbs.h).
         status: u32,
-        /// Round trips before it.
-        done: u32,
+        /// Messages, or round trips, that had arrived before it.
+        done: u64,
     },
-    /// Nothing completed for the whole timeout.
+    /// Nothing completed, or nothing arrived, for the whole timeout.
     Silence {
-        /// Round trips before it.
-        done: u32,
+        /// Messages, or round trips, that had arrived before it.
+        done: u64,
     },
     /// A message of another size than ours arrived.
     Size {
@@ -55,208 +207,157 @@ pub enum Failure {
     Data,
 }
 
-/// The cause as far as the evidence goes, and what to do.
+/// How the exchange over TCP went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exchange {
+    /// Bytes came that are not what was to come.
+    Garbage {
+        /// What was to come, as `the other end's address`.
+        wanted: String,
+        /// The first of them, as many as were kept.
+        seen: Vec<u8>,
+    },
+    /// The other end closed the connection.
+    Closed {
+        /// What was to come.
+        wanted: String,
+        /// Bytes of it that had come.
+        after_bytes: usize,
+    },
+    /// The time was up.
+    Timeout {
+        /// What was to come.
+        wanted: String,
+        /// Bytes of it that had come.
+        after_bytes: usize,
+        /// The time, seconds.
+        seconds: u64,
+    },
+    /// The connection broke.
+    Broken {
+        /// What was to come, or go.
+        wanted: String,
+        /// Linux errno.
+        errno: i32,
+    },
+    /// The other end speaks a version of the protocol that cannot be spoken with.
+    Version {
+        /// What it announced, as `6.28`.
+        theirs: String,
+    },
+    /// Both ends were started with options that do not fit each other.
+    Unlike {
+        /// What differs.
+        what: Unlike,
+        /// At this end.
+        here: String,
+        /// At the other end; None where only that they differ is known.
+        there: Option<String>,
+    },
+    /// The other end, which is rocade too, said why it will not.
+    Refused {
+        /// Its words.
+        reason: String,
+    },
+}
+
+/// What both ends must be started alike with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlike {
+    /// The test itself: write, read, send; bandwidth, latency.
+    Test,
+    /// Size of a message.
+    Size,
+    /// Number of QPs.
+    QueuePairs,
+    /// One direction, or both.
+    Direction,
+    /// Number of messages.
+    Iterations,
+    /// Messages for a number, or for a time.
+    Duration,
+    /// Addressing by LID alone, or by GID.
+    Addressing,
+}
+
+/// The cause as far as the evidence goes, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnosis {
+    /// How far the test came.
+    pub phase: Phase,
     /// One sentence.
     pub cause: String,
     /// What to do.
     pub cure: String,
 }
 
-fn because(cause: impl Into<String>, cure: impl Into<String>) -> Diagnosis {
-    Diagnosis { cause: cause.into(), cure: cure.into() }
+impl Failure {
+    /// How far the test came.
+    pub fn phase(&self) -> Phase {
+        match self {
+            Failure::Resolve { .. } => Phase::NameResolution,
+            Failure::Tcp { .. } => Phase::Tcp,
+            Failure::Exchange(_) => Phase::Exchange,
+            Failure::NoChoice(_)
+            | Failure::Library { .. }
+            | Failure::NotOffered { .. }
+            | Failure::Verb { .. }
+            | Failure::Transition { to: State::Init, .. } => Phase::Opening,
+            Failure::Transition { .. } => Phase::Transition,
+            Failure::Completion { done: 0, .. } | Failure::Silence { done: 0 } => Phase::FirstPacket,
+            Failure::Completion { .. } | Failure::Silence { .. } | Failure::Size { .. } | Failure::Data => {
+                Phase::Later
+            }
+        }
+    }
+
+    /// Whether RDMA itself was tried and failed (exit code 1); else the test could not be made (exit code 2).
+    pub fn is_of_rdma(&self) -> bool {
+        self.phase() >= Phase::Transition
+    }
 }
 
-/// Facts that alone explain a failure come first, then what the status means.
+/// Cause and cure, before the phase is put to them.
+type Said = (String, String);
+
+fn because(cause: impl Into<String>, cure: impl Into<String>) -> Said {
+    (cause.into(), cure.into())
+}
+
+/// Facts that alone explain a failure come first, then what the errno or status means.
 pub fn diagnose(evidence: &Evidence<'_>) -> Diagnosis {
-    match evidence.failure {
-        Failure::Size { seen } => because(
-            format!("the other end sends messages of {seen} bytes, this one of {}", evidence.message_bytes),
-            "give both ends the same -s",
-        ),
+    let (cause, cure) = match &evidence.failure {
+        Failure::Resolve { name } => before::unresolved(name),
+        Failure::Tcp { server, port, errno } => before::unconnected(server, *port, *errno),
+        Failure::Exchange(exchange) => before::exchange_failed(evidence, exchange),
+        Failure::NoChoice(why) => open::nothing_chosen(evidence, why),
+        Failure::Library { reason } => open::unloaded(reason),
+        Failure::NotOffered { hca, offered } => open::not_offered(evidence, hca, offered),
+        Failure::Verb { verb, errno, bytes } => open::verb_failed(evidence, verb, *errno, *bytes),
+        Failure::Transition { to: State::Init, errno } => open::init_failed(evidence, *errno),
+        Failure::Transition { errno, .. } => status::transition_failed(evidence, *errno),
+        Failure::Completion { status, done } => status::completion_failed(evidence, *status, *done),
+        Failure::Silence { done } => status::silent(evidence, *done),
+        Failure::Size { seen } => status::other_size(evidence, *seen),
         Failure::Data => because(
             "data arrived changed, though every packet's checksum was right",
             "suspect memory, the PCIe path or the IOMMU of one of the hosts; try each against a third",
         ),
-        Failure::Transition { errno } => {
-            unlike_gids(evidence).unwrap_or_else(|| transition_failed(evidence, errno))
-        }
-        Failure::Completion { status, done } => match done {
-            0 => unlike_gids(evidence).unwrap_or_else(|| completion_failed(evidence, status, done)),
-            _ => completion_failed(evidence, status, done),
-        },
-        Failure::Silence { done } => match done {
-            0 => unlike_gids(evidence).unwrap_or_else(|| nothing_came(evidence)),
-            _ => stopped_midway(done),
-        },
-    }
-}
-
-/// The two GIDs cannot work together, whatever the status says.
-fn unlike_gids(evidence: &Evidence<'_>) -> Option<Diagnosis> {
-    let remote = evidence.remote.gid;
-    let Some(entry) = &evidence.choice.gid else {
-        let ethernet = evidence.remote.lid == 0 && !remote.is_zero();
-        return ethernet.then(|| {
-            because(
-                "this end is on InfiniBand, the other on Ethernet (its LID is 0)",
-                "choose HCAs of one fabric with -d",
-            )
-        });
     };
-    let hca = evidence.host.hca(evidence.choice.hca.as_str());
-    let port = hca.and_then(|hca| hca.port(evidence.choice.port));
-    if port.is_some_and(|port| port.link_layer == LinkLayer::InfiniBand) {
-        return None;
-    }
-    let local = entry.gid;
-    if remote.is_zero() {
-        return Some(because(
-            "the other end sent no GID, which RoCE needs",
-            "start the other end with the index of a RoCE v2 GID (ibv_rc_pingpong -g INDEX)",
-        ));
-    }
-    if local.is_link_local() != remote.is_link_local() {
-        return Some(because(
-            format!(
-                "one GID is link-local, the other is not ({} here, {} there)",
-                words(local),
-                words(remote)
-            ),
-            "choose GIDs of routable addresses at both ends (-x INDEX)",
-        ));
-    }
-    if local.ipv4().is_some() != remote.ipv4().is_some() {
-        return Some(because(
-            format!("one GID is IPv4, the other IPv6 ({} here, {} there)", words(local), words(remote)),
-            "choose GIDs of one family at both ends (-x INDEX)",
-        ));
-    }
-    None
+    Diagnosis { phase: evidence.failure.phase(), cause, cure }
 }
 
-/// Linux errno values (include/uapi/asm-generic/errno.h), equal on x86_64 and aarch64.
-const ENODEV: i32 = 19;
-const EINVAL: i32 = 22;
-const ENETUNREACH: i32 = 101;
-const ETIMEDOUT: i32 = 110;
-const EHOSTUNREACH: i32 = 113;
-
-fn transition_failed(evidence: &Evidence<'_>, errno: i32) -> Diagnosis {
-    let (remote, netdev) = (words(evidence.remote.gid), netdev(evidence));
-    match errno {
-        ETIMEDOUT | EHOSTUNREACH => {
-            let ping = format!(
-                "try `ping -I {netdev} {remote}`: is it the same rail and VLAN, and is the address still there?"
-            );
-            because(
-                format!("nobody on {netdev} answers for {remote}, the other end's GID"),
-                other_subnet(evidence).map_or(ping.clone(), |subnet| format!("{subnet}; {ping}")),
-            )
-        }
-        ENETUNREACH => because(
-            format!("this end has no route to {remote}, the other end's GID, over {netdev}"),
-            other_subnet(evidence).unwrap_or_else(|| format!("see `ip route get {remote} oif {netdev}`")),
-        ),
-        ENODEV => because(
-            format!("the netdev of this end's GID ({netdev}) is gone, or of another network namespace"),
-            "choose another GID with -x INDEX, or HCA with -d",
-        ),
-        EINVAL => because(
-            format!("the kernel refuses the path to {remote}"),
-            "usual causes: a GID index that has become unset, an MTU larger than the port's, GIDs of unlike kinds",
-        ),
-        _ => because("the kernel refuses to connect the QP", "see `dmesg` for the driver's reason"),
-    }
-}
-
-/// `enum ibv_wc_status`.
-const LOC_LEN_ERR: u32 = 1;
-/// What rxe says where others say LOC_LEN_ERR.
-const LOC_QP_OP_ERR: u32 = 2;
-const WR_FLUSH_ERR: u32 = 5;
-const REM_INV_REQ_ERR: u32 = 9;
-const REM_OP_ERR: u32 = 11;
-const RETRY_EXC_ERR: u32 = 12;
-const RNR_RETRY_EXC_ERR: u32 = 13;
-
-fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u32) -> Diagnosis {
-    match status {
-        LOC_LEN_ERR => too_large(evidence),
-        LOC_QP_OP_ERR if done == 0 => too_large(evidence),
-        REM_INV_REQ_ERR..=REM_OP_ERR => because(
-            format!("the other end refuses messages of {} bytes", evidence.message_bytes),
-            "give both ends the same -s",
-        ),
-        RETRY_EXC_ERR if done == 0 => nothing_came(evidence),
-        RETRY_EXC_ERR => stopped_midway(done),
-        RNR_RETRY_EXC_ERR => because(
-            "the other end had no receive posted for too long",
-            "it is stuck or too slow: see its output; give it a larger -r",
-        ),
-        WR_FLUSH_ERR => because("the QP broke down before this request", "see the first error above"),
-        _ => because("the HCA gave up a work request", "see `dmesg` for the driver's reason"),
-    }
-}
-
-fn too_large(evidence: &Evidence<'_>) -> Diagnosis {
-    because(
-        format!("the other end's messages are larger than {} bytes", evidence.message_bytes),
-        "give both ends the same -s",
-    )
-}
-
-fn nothing_came(evidence: &Evidence<'_>) -> Diagnosis {
-    let (remote, netdev) = (words(evidence.remote.gid), netdev(evidence));
-    let cause = format!("both ends are connected, but no packet came back from {remote} over {netdev}");
-    if evidence.choice.gid.is_none() {
-        return because(
-            cause,
-            "is the other end still running? see the port counters and the subnet manager",
-        );
-    }
-    if let Some(GidType::V1) = evidence.choice.gid.as_ref().and_then(|gid| gid.gid_type) {
-        return because(
-            cause,
-            "this end's GID is RoCE v1: choose a RoCE v2 GID, as the other end surely does",
-        );
-    }
-    let mut cure = format!(
-        "is the other end still running? then try `ping -I {netdev} {remote}`, look for a filter of UDP port 4791 and \
-         a switch MTU below the port's, and with several rails in one subnet for ARP answers from the wrong one \
-         (net.ipv4.conf.*.arp_ignore)"
-    );
-    if let Some(subnet) = other_subnet(evidence) {
-        cure = format!("{subnet}; {cure}");
-    }
-    because(cause, cure)
-}
-
-fn stopped_midway(done: u32) -> Diagnosis {
-    because(
-        format!("the other end fell silent after {done} round trips"),
-        "it ended, or was started with a smaller -n: see its output",
-    )
-}
-
-/// Says so if the other end's address is in none of this end's subnets on the netdev in use.
-fn other_subnet(evidence: &Evidence<'_>) -> Option<String> {
-    let remote = evidence.remote.gid.address()?;
-    let netdev = evidence.host.netdev(evidence.choice.gid.as_ref()?.netdev.as_deref()?)?;
-    let mut alike = netdev.addresses.iter().filter(|(own, _)| own.is_ipv4() == remote.is_ipv4()).peekable();
-    alike.peek()?;
-    let outside = !alike.any(|(own, prefix)| crate::gid::in_subnet(remote, *own, *prefix));
-    outside.then(|| {
-        format!("{remote} is in another subnet, so a router must carry it (ibv_rc_pingpong's hop limit of 1 stops there)")
-    })
-}
-
-fn netdev<'a>(evidence: &Evidence<'a>) -> &'a str {
-    let netdev = evidence.choice.gid.as_ref().and_then(|gid| gid.netdev.as_deref());
-    netdev.unwrap_or(evidence.choice.hca.as_str())
-}
-
-fn words(gid: Gid) -> String {
-    gid.address().map_or_else(|| "no GID".to_owned(), |address: IpAddr| address.to_string())
+/// Linux errno values (include/uapi/asm-generic/errno*.h), equal on x86_64 and aarch64.
+mod errno {
+    pub(super) const EPERM: i32 = 1;
+    pub(super) const ENOENT: i32 = 2;
+    pub(super) const ENOMEM: i32 = 12;
+    pub(super) const EACCES: i32 = 13;
+    pub(super) const ENODEV: i32 = 19;
+    pub(super) const EINVAL: i32 = 22;
+    pub(super) const ENETUNREACH: i32 = 101;
+    pub(super) const ECONNRESET: i32 = 104;
+    pub(super) const ETIMEDOUT: i32 = 110;
+    pub(super) const ECONNREFUSED: i32 = 111;
+    pub(super) const EHOSTUNREACH: i32 = 113;
 }

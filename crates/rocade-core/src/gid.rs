@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::{GidEntry, GidType, Hca, Host, LinkLayer, Port, Usable};
+use crate::host::{GidEntry, GidType, Hca, Host, LinkLayer, Port, Transport, Usable};
 use crate::names::{GidIndex, HcaName, PortNum};
 
 mod near;
@@ -86,6 +86,9 @@ pub enum NoChoice {
         /// What could be asked for instead.
         usable: Vec<String>,
     },
+    /// The ports considered speak what RC without rdma_cm does not: no failure of theirs.
+    #[error("not testable by RC without rdma_cm: {}", .0.join("; "))]
+    NeedsRdmaCm(Vec<String>),
     /// Every port is out, each for its reason.
     #[error("no HCA can be used: {}", .0.join("; "))]
     NothingUsable(Vec<String>),
@@ -144,7 +147,7 @@ fn ports<'a>(host: &'a Host, wish: &Wish<'_>) -> Result<Vec<(&'a Hca, &'a Port)>
 }
 
 fn candidates<'a>(host: &Host, hca: &'a Hca, port: &'a Port, wish: &Wish<'_>) -> Vec<Candidate<'a>> {
-    if port.usable == Usable::No && wish.gid_index.is_none() {
+    if needs_rdma_cm(port) || port.usable == Usable::No && wish.gid_index.is_none() {
         return Vec::new();
     }
     if port.link_layer == LinkLayer::InfiniBand && wish.gid_index.is_none() {
@@ -160,6 +163,11 @@ fn candidates<'a>(host: &Host, hca: &'a Hca, port: &'a Port, wish: &Wish<'_>) ->
         Candidate { hca, port, entry: Some(entry), nearness }
     };
     port.gids.iter().filter(wanted).map(candidate).collect()
+}
+
+/// Whether what the port speaks knows no RC over a GID or LID: iWARP connects by rdma_cm alone, EFA has SRD.
+fn needs_rdma_cm(port: &Port) -> bool {
+    matches!(port.transport, Transport::Iwarp | Transport::Efa | Transport::Usnic)
 }
 
 /// Whether the entry's address is of the connection's family; IPv4 before there is a connection.
@@ -216,6 +224,10 @@ fn warnings(best: &Candidate<'_>) -> Vec<String> {
 }
 
 fn no_choice(host: &Host, ports: &[(&Hca, &Port)], wish: &Wish<'_>) -> NoChoice {
+    if !ports.is_empty() && ports.iter().all(|(_, port)| needs_rdma_cm(port)) {
+        let words = |(hca, port): &(&Hca, &Port)| format!("{}/{}: {}", hca.name, port.port, port.reason);
+        return NoChoice::NeedsRdmaCm(ports.iter().map(words).collect());
+    }
     if let Some(wanted) = wish.gid_index {
         let any = Wish { gid_index: None, ..*wish };
         let usable = ports.iter().flat_map(|(hca, port)| candidates(host, hca, port, &any));

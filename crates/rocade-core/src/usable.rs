@@ -1,7 +1,7 @@
 //! Whether an RC test over InfiniBand or RoCE v2 can start on a port as it is, and why not. Reads the model only;
 //! which GID a connection takes is `gid`'s matter.
 
-use crate::host::{Accessible, GidType, Hca, Host, Port, Transport, Usable};
+use crate::host::{Accessible, GidEntry, GidType, Hca, Host, Port, Transport, Usable};
 
 /// Highest unicast LID (InfiniBand Architecture Specification, vol. 1, 4.1.3); 0 and 65535 mean "none given yet".
 const LAST_UNICAST_LID: u16 = 0xbfff;
@@ -105,11 +105,20 @@ fn check_gids(host: &Host, port: &Port) -> Option<String> {
             _ => "all GIDs zero".into(),
         });
     }
-    let mut v2 = port.gids.iter().filter(|g| g.gid_type == Some(GidType::V2)).peekable();
-    if v2.peek().is_none() {
+    if v2(port).next().is_none() {
         return Some("no RoCE v2 GID".into());
     }
-    (!v2.any(|g| host.owns(g))).then(|| "all GIDs belong to netdevs outside this network namespace".into())
+    has_foreign_gids_alone(host, port)
+        .then(|| "all GIDs belong to netdevs outside this network namespace".into())
+}
+
+/// Whether a RoCE port has RoCE v2 GIDs, and none of this network namespace.
+pub(crate) fn has_foreign_gids_alone(host: &Host, port: &Port) -> bool {
+    port.transport == Transport::Roce && v2(port).next().is_some() && !v2(port).any(|gid| host.owns(gid))
+}
+
+fn v2(port: &Port) -> impl Iterator<Item = &GidEntry> {
+    port.gids.iter().filter(|gid| gid.gid_type == Some(GidType::V2))
 }
 
 fn check_restrictions(host: &Host, hca: &Hca, port: &Port) -> Option<String> {
@@ -123,5 +132,5 @@ fn check_restrictions(host: &Host, hca: &Hca, port: &Port) -> Option<String> {
 }
 
 fn has_routable_gid(host: &Host, port: &Port) -> bool {
-    port.gids.iter().any(|g| g.gid_type == Some(GidType::V2) && !g.gid.is_link_local() && host.owns(g))
+    v2(port).any(|gid| !gid.gid.is_link_local() && host.owns(gid))
 }

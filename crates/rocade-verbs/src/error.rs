@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rocade_core::diagnose::Failure;
+use rocade_core::diagnose::{Failure, State};
 use rocade_core::pair::ParseMessageError;
 
 /// An operation that failed, on what; the cause is the source.
@@ -140,20 +140,33 @@ pub enum VerbsError {
 }
 
 impl VerbsError {
-    /// The failure of RDMA that this is, for a diagnosis; None if the test could not be made at all.
+    /// The failure that this is, for a diagnosis; None where the error says all there is to say.
     pub fn failure(&self) -> Option<Failure> {
-        match self {
-            VerbsError::Transition { source, .. } => {
-                Some(Failure::Transition { errno: source.raw_os_error().unwrap_or_default() })
+        let errno = |source: &io::Error| source.raw_os_error().unwrap_or_default();
+        Some(match self {
+            VerbsError::Load { source, .. } => Failure::Library { reason: source.to_string() },
+            VerbsError::NotOffered { wanted, offered } => {
+                Failure::NotOffered { hca: wanted.clone(), offered: offered.clone() }
+            }
+            VerbsError::Call { verb, source, .. } => {
+                Failure::Verb { verb: (*verb).to_owned(), errno: errno(source), bytes: None }
+            }
+            VerbsError::Transition { to, source, .. } => {
+                let to = match *to {
+                    "INIT" => State::Init,
+                    "RTR" => State::Rtr,
+                    _ => State::Rts,
+                };
+                Failure::Transition { to, errno: errno(source) }
             }
             VerbsError::Completion { status, done, .. } => {
-                Some(Failure::Completion { status: *status, done: *done })
+                Failure::Completion { status: *status, done: u64::from(*done) }
             }
-            VerbsError::Silence { done, .. } => Some(Failure::Silence { done: *done }),
-            VerbsError::Size { seen, .. } => Some(Failure::Size { seen: *seen }),
-            VerbsError::Data { .. } => Some(Failure::Data),
-            _ => None,
-        }
+            VerbsError::Silence { done, .. } => Failure::Silence { done: u64::from(*done) },
+            VerbsError::Size { seen, .. } => Failure::Size { seen: *seen },
+            VerbsError::Data { .. } => Failure::Data,
+            _ => return None,
+        })
     }
 
     /// What to do, where that is not plain and no diagnosis says it.

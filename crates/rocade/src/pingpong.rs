@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::value_parser;
+use rocade_core::diagnose::{End, Evidence, Failure, Operation, diagnose};
 use rocade_core::gid::{Choice, Connection, Wish, choose_gid};
 use rocade_core::pair::{PairResult, Role};
 use rocade_core::{GidIndex, HcaName, Host, PortNum};
@@ -165,15 +166,23 @@ fn failed(
     error: anyhow::Error,
 ) -> anyhow::Result<Outcome> {
     let error = error.downcast::<VerbsError>()?;
-    match (error.failure(), pingpong.remote()) {
-        (Some(failure), Some(remote)) => {
-            let message_bytes = args.size;
-            let evidence = rocade_core::diagnose::Evidence { host, choice, remote, message_bytes, failure };
-            report::tell_failure(&error.into(), &rocade_core::diagnose::diagnose(&evidence));
-            Ok(Outcome::Failed)
-        }
-        _ => Err(advise(error)),
-    }
+    let Some(failure) = error.failure().filter(Failure::is_of_rdma) else { return Err(advise(error)) };
+    let message_bytes = Some(u64::from(args.size));
+    let local = End {
+        endpoint: Some(*pingpong.local()),
+        mtu_bytes: Some(pingpong.mtu_bytes()),
+        message_bytes,
+        ..End::over(host, choice)
+    };
+    let evidence = Evidence {
+        choice: Some(choice),
+        operation: Some(Operation::Send),
+        local,
+        remote: End { endpoint: pingpong.remote().copied(), ..End::default() },
+        ..Evidence::of(failure, host)
+    };
+    report::tell_failure(&error.into(), &diagnose(&evidence));
+    Ok(Outcome::Failed)
 }
 
 fn advise(error: VerbsError) -> anyhow::Error {

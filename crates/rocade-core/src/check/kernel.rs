@@ -266,7 +266,7 @@ fn provider(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         return;
     };
     for hca in case.host.hcas.iter().filter(|hca| case.is_own(hca)) {
-        let Some(wanted) = provider_of(hca) else { continue };
+        let Some(wanted) = hca.verbs_provider() else { continue };
         if !providers.iter().any(|provider| provider == wanted) {
             let abi =
                 hca.uverbs_abi.map_or_else(String::new, |abi| format!(", kernel interface version {abi}"));
@@ -278,29 +278,6 @@ fn provider(case: &Case<'_>, sheet: &mut Sheet<'_>) {
             sheet.find(&hca.name, seen, format!("a provider `{wanted}`"));
         }
     }
-}
-
-/// rdma-core's name for the provider of an HCA's driver (its providers/ directory); None where it is not known.
-fn provider_of(hca: &crate::host::Hca) -> Option<&'static str> {
-    if hca.software {
-        return None;
-    }
-    Some(match hca.driver.as_deref()? {
-        "mlx5_core" => "mlx5",
-        "mlx4_core" => "mlx4",
-        "ice" | "irdma" | "idpf" => "irdma",
-        "bnxt_en" => "bnxt_re",
-        "efa" => "efa",
-        "erdma" => "erdma",
-        "hns3" => "hns",
-        "hfi1" => "hfi1verbs",
-        "ib_qib" => "ipathverbs",
-        "cxgb4" => "cxgb4",
-        "qede" => "qedr",
-        "mana" => "mana",
-        "ionic" => "ionic",
-        _ => return None,
-    })
 }
 
 fn health(case: &Case<'_>, sheet: &mut Sheet<'_>) {

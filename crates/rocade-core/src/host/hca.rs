@@ -136,6 +136,30 @@ impl Hca {
         }
     }
 
+    /// rdma-core's name for the provider of its driver (a directory of providers/ there); None for software HCAs, and
+    /// where it is not known.
+    pub fn verbs_provider(&self) -> Option<&'static str> {
+        if self.software {
+            return None;
+        }
+        Some(match self.driver.as_deref()? {
+            "mlx5_core" => "mlx5",
+            "mlx4_core" => "mlx4",
+            "ice" | "irdma" | "idpf" => "irdma",
+            "bnxt_en" => "bnxt_re",
+            "efa" => "efa",
+            "erdma" => "erdma",
+            "hns3" => "hns",
+            "hfi1" => "hfi1verbs",
+            "ib_qib" => "ipathverbs",
+            "cxgb4" => "cxgb4",
+            "qede" => "qedr",
+            "mana" => "mana",
+            "ionic" => "ionic",
+            _ => return None,
+        })
+    }
+
     /// The port of that number.
     pub fn port(&self, port: PortNum) -> Option<&Port> {
         self.ports.iter().find(|p| p.port == port)

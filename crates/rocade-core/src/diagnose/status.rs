@@ -1,0 +1,219 @@
+//! What the errno of a transition, the status of a completion, or silence means, once no fact of both ends explains it.
+
+use crate::host::LinkLayer;
+
+use super::{Evidence, Operation, Said, because, errno, infiniband, path};
+
+pub(super) fn transition_failed(evidence: &Evidence<'_>, errno: i32) -> Said {
+    let facts = || {
+        path::unlike_ends(evidence)
+            .or_else(|| path::foreign_gid(evidence))
+            .or_else(|| of_infiniband(evidence).then(|| infiniband::keeps_apart(evidence)).flatten())
+    };
+    facts().unwrap_or_else(|| refused(evidence, errno))
+}
+
+fn of_infiniband(evidence: &Evidence<'_>) -> bool {
+    evidence.local.link_layer == Some(LinkLayer::InfiniBand)
+}
+
+fn refused(evidence: &Evidence<'_>, errno: i32) -> Said {
+    let (remote, netdev) = (path::remote_in_words(evidence), path::netdev_in_words(evidence));
+    match errno {
+        errno::ETIMEDOUT | errno::EHOSTUNREACH => path::wrong_rail(evidence).unwrap_or_else(|| {
+            let ping = format!(
+                "try `ping -I {netdev} {remote}`: is it the same rail and VLAN, and is the address still there?"
+            );
+            because(
+                format!("nobody on {netdev} answers for {remote}, the other end's GID"),
+                path::other_subnet(evidence).map_or(ping.clone(), |subnet| format!("{subnet}; {ping}")),
+            )
+        }),
+        errno::ENETUNREACH => path::wrong_rail(evidence).unwrap_or_else(|| {
+            because(
+                format!("this end has no route to {remote}, the other end's GID, over {netdev}"),
+                path::other_subnet(evidence).unwrap_or_else(|| format!("see `ip route get {remote} oif {netdev}`")),
+            )
+        }),
+        errno::ENODEV => because(
+            format!("the netdev of this end's GID ({netdev}) is gone, or of another network namespace"),
+            "choose another GID with -x INDEX, or HCA with -d",
+        ),
+        errno::EINVAL => because(
+            format!("the kernel refuses the path to {remote}"),
+            "usual causes: a GID index that has become unset, an MTU larger than the port's, GIDs of unlike kinds",
+        ),
+        _ => because("the kernel refuses to connect the QP", "see `dmesg` for the driver's reason"),
+    }
+}
+
+/// `enum ibv_wc_status`.
+const LOC_LEN_ERR: u32 = 1;
+/// What rxe says where others say LOC_LEN_ERR.
+const LOC_QP_OP_ERR: u32 = 2;
+const WR_FLUSH_ERR: u32 = 5;
+const REM_INV_REQ_ERR: u32 = 9;
+const REM_ACCESS_ERR: u32 = 10;
+const REM_OP_ERR: u32 = 11;
+const RETRY_EXC_ERR: u32 = 12;
+const RNR_RETRY_EXC_ERR: u32 = 13;
+
+pub(super) fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u64) -> Said {
+    if done == 0
+        && let Some(said) = path::unlike_ends(evidence)
+    {
+        return said;
+    }
+    match status {
+        LOC_LEN_ERR => too_large(evidence),
+        LOC_QP_OP_ERR if done == 0 => path::foreign_gid(evidence).unwrap_or_else(|| too_large(evidence)),
+        REM_ACCESS_ERR if evidence.operation != Some(Operation::Send) => no_access(evidence),
+        REM_INV_REQ_ERR..=REM_OP_ERR => refused_by_remote(evidence),
+        RETRY_EXC_ERR => silent(evidence, done),
+        RNR_RETRY_EXC_ERR => not_ready(),
+        WR_FLUSH_ERR => because("the QP broke down before this request", "see the first error above"),
+        _ => because("the HCA gave up a work request", "see `dmesg` for the driver's reason"),
+    }
+}
+
+/// The ends' sizes, where both are known and differ.
+fn unlike_sizes(evidence: &Evidence<'_>) -> Option<Said> {
+    let (here, there) = (evidence.local.message_bytes?, evidence.remote.message_bytes?);
+    (here != there).then(|| {
+        because(
+            format!("this end's messages have {here} bytes, the other end's {there}"),
+            "give both ends the same -s",
+        )
+    })
+}
+
+fn in_bytes(size: Option<u64>) -> String {
+    size.map_or_else(|| "messages".to_owned(), |size| format!("messages of {size} bytes"))
+}
+
+fn no_access(evidence: &Evidence<'_>) -> Said {
+    unlike_sizes(evidence).unwrap_or_else(|| {
+        because(
+            format!(
+                "the other end's memory does not take {}: it registered less, or not for this operation",
+                in_bytes(evidence.local.message_bytes)
+            ),
+            "give both ends the same -s (with -a, both -a), and start the same test at both",
+        )
+    })
+}
+
+fn refused_by_remote(evidence: &Evidence<'_>) -> Said {
+    unlike_sizes(evidence).unwrap_or_else(|| {
+        because(
+            format!("the other end refuses {}", in_bytes(evidence.local.message_bytes)),
+            "give both ends the same -s",
+        )
+    })
+}
+
+fn too_large(evidence: &Evidence<'_>) -> Said {
+    unlike_sizes(evidence).unwrap_or_else(|| {
+        let own = evidence.local.message_bytes;
+        let own = own.map_or_else(|| "this end's".to_owned(), |size| format!("{size} bytes"));
+        because(format!("the other end's messages are larger than {own}"), "give both ends the same -s")
+    })
+}
+
+pub(super) fn other_size(evidence: &Evidence<'_>, seen: u32) -> Said {
+    let own = evidence.local.message_bytes;
+    let own = own.map_or_else(String::new, |size| format!(", this one of {size}"));
+    because(format!("the other end sends messages of {seen} bytes{own}"), "give both ends the same -s")
+}
+
+fn not_ready() -> Said {
+    because(
+        "the other end had no receive posted for too long (RNR)",
+        "it is stuck or too slow: see its output; give it a larger -r",
+    )
+}
+
+/// This end got, or the other end sent, RNR NAKs: the path is in order.
+const RNR: &[&str] = &["rnr_nak_retry_err", "rcvd_rnr_err", "retry_rnr_exceeded_err"];
+/// Signs of packets that got lost, or overtook each other.
+const LOSS: &[&str] =
+    &["packet_seq_err", "rcvd_seq_err", "out_of_sequence", "out_of_seq_request", "implied_nak_seq_err"];
+/// Signs of answers that came late or never: a busy host has some as well.
+const RETRIES: &[&str] =
+    &["local_ack_timeout_err", "completer_retry_err", "retry_exceeded_err", "duplicate_request"];
+
+/// Nothing came for the whole time, or for all the HCA's retries.
+pub(super) fn silent(evidence: &Evidence<'_>, done: u64) -> Said {
+    if let Some(counted) = evidence.counted.grown_in_words(RNR) {
+        let (cause, cure) = not_ready();
+        return (format!("{cause}; this port counted {counted}"), cure);
+    }
+    if done > 0 {
+        return stopped_midway(evidence, done);
+    }
+    let facts = match evidence.local.link_layer {
+        Some(LinkLayer::InfiniBand) => infiniband::keeps_apart(evidence),
+        _ => path::foreign_gid(evidence)
+            .or_else(|| path::wrong_rail(evidence))
+            .or_else(|| path::hop_limit(evidence))
+            .or_else(|| path::too_large_packets(evidence))
+            .or_else(|| path::arp_flux(evidence)),
+    };
+    path::unlike_ends(evidence).or(facts).unwrap_or_else(|| nothing_came(evidence))
+}
+
+fn nothing_came(evidence: &Evidence<'_>) -> Said {
+    let (remote, netdev) = (path::remote_in_words(evidence), path::netdev_in_words(evidence));
+    let mut cause = format!("both ends are connected, but no packet came back from {remote} over {netdev}");
+    if let Some(counted) = evidence.counted.grown_in_words(&[LOSS, RETRIES].concat()) {
+        cause = format!("{cause} (this port counted {counted})");
+    }
+    if of_infiniband(evidence) {
+        return because(cause, infiniband::suspects(evidence));
+    }
+    if let Some(reach) = evidence.reach.filter(|reach| reach.small) {
+        let fits = if reach.large { ", large ones too" } else { "" };
+        return because(
+            format!("{cause}, though the addresses reach each other by plain UDP{fits}"),
+            "is the other end still running? Then look for a filter of UDP port 4791, RoCE v2's",
+        );
+    }
+    let mut cure = format!(
+        "is the other end still running? then try `ping -I {netdev} {remote}`, look for a filter of UDP port 4791 and \
+         a switch MTU below the port's, and with several rails in one subnet for ARP answers from the wrong one \
+         (net.ipv4.conf.*.arp_ignore)"
+    );
+    if let Some(subnet) = path::other_subnet(evidence) {
+        cure = format!("{subnet}; {cure}");
+    }
+    because(cause, cure)
+}
+
+fn stopped_midway(evidence: &Evidence<'_>, done: u64) -> Said {
+    match evidence.counted.grown_in_words(LOSS) {
+        Some(counted) => because(
+            format!(
+                "the other end fell silent after {done} messages, and packets were lost or reordered: this port counted {counted}"
+            ),
+            format!(
+                "look for drops on the way: a priority that is not lossless{}, a switch's buffers, a bad cable",
+                class(evidence)
+            ),
+        ),
+        None => because(
+            format!("the other end fell silent after {done} messages"),
+            "it ended, or was started with a smaller -n: see its output",
+        ),
+    }
+}
+
+/// The traffic class in use, and what forces another one.
+fn class(evidence: &Evidence<'_>) -> String {
+    let port = evidence.choice.and_then(|choice| evidence.host.hca(choice.hca.as_str())?.port(choice.port));
+    let forced = port.and_then(|port| port.traffic_class);
+    match (forced, evidence.local.traffic_class) {
+        (Some(forced), _) => format!(" (the port forces traffic class {forced}, DSCP {})", forced >> 2),
+        (None, Some(class)) => format!(" (traffic class {class}, DSCP {})", class >> 2),
+        (None, None) => String::new(),
+    }
+}
