@@ -1,7 +1,7 @@
 //! Writes `crates/rocade-verbs/src/bindings.rs` from the headers of libibverbs-dev, run by hand when they change:
 //!
 //! ```text
-//! apt-get download libibverbs-dev libc6-dev-arm64-cross linux-libc-dev-arm64-cross   # the first of the newest Debian
+//! apt-get download libibverbs-dev libc6-dev-arm64-cross linux-libc-dev-arm64-cross linux-libc-dev   # of the newest Debian
 //! for deb in *.deb; do dpkg -x "$deb" root; done
 //! LIBCLANG_PATH=… cargo run -p rocade-verbs-gen -- root/usr/include root/usr/aarch64-linux-gnu/include
 //! ```
@@ -20,24 +20,30 @@ use anyhow::{Context, bail, ensure};
 
 /// The exported functions in use: each is in every libibverbs since rdma-core 15, so that all are required at load.
 const FUNCTIONS: &[&str] = &[
+    "ibv_ack_async_event",
     "ibv_ack_cq_events",
     "ibv_alloc_pd",
     "ibv_close_device",
+    "ibv_create_ah",
     "ibv_create_comp_channel",
     "ibv_create_cq",
     "ibv_create_qp",
     "ibv_dealloc_pd",
     "ibv_dereg_mr",
+    "ibv_destroy_ah",
     "ibv_destroy_comp_channel",
     "ibv_destroy_cq",
     "ibv_destroy_qp",
+    "ibv_event_type_str",
     "ibv_free_device_list",
+    "ibv_get_async_event",
     "ibv_get_cq_event",
     "ibv_get_device_guid",
     "ibv_get_device_list",
     "ibv_get_device_name",
     "ibv_modify_qp",
     "ibv_open_device",
+    "ibv_query_device",
     "ibv_query_gid",
     "ibv_query_port",
     "ibv_reg_mr",

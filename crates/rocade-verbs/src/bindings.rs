@@ -375,6 +375,96 @@ impl Default for ibv_port_attr {
         }
     }
 }
+pub const IBV_EVENT_CQ_ERR: ibv_event_type = 0;
+pub const IBV_EVENT_QP_FATAL: ibv_event_type = 1;
+pub const IBV_EVENT_QP_REQ_ERR: ibv_event_type = 2;
+pub const IBV_EVENT_QP_ACCESS_ERR: ibv_event_type = 3;
+pub const IBV_EVENT_COMM_EST: ibv_event_type = 4;
+pub const IBV_EVENT_SQ_DRAINED: ibv_event_type = 5;
+pub const IBV_EVENT_PATH_MIG: ibv_event_type = 6;
+pub const IBV_EVENT_PATH_MIG_ERR: ibv_event_type = 7;
+pub const IBV_EVENT_DEVICE_FATAL: ibv_event_type = 8;
+pub const IBV_EVENT_PORT_ACTIVE: ibv_event_type = 9;
+pub const IBV_EVENT_PORT_ERR: ibv_event_type = 10;
+pub const IBV_EVENT_LID_CHANGE: ibv_event_type = 11;
+pub const IBV_EVENT_PKEY_CHANGE: ibv_event_type = 12;
+pub const IBV_EVENT_SM_CHANGE: ibv_event_type = 13;
+pub const IBV_EVENT_SRQ_ERR: ibv_event_type = 14;
+pub const IBV_EVENT_SRQ_LIMIT_REACHED: ibv_event_type = 15;
+pub const IBV_EVENT_QP_LAST_WQE_REACHED: ibv_event_type = 16;
+pub const IBV_EVENT_CLIENT_REREGISTER: ibv_event_type = 17;
+pub const IBV_EVENT_GID_CHANGE: ibv_event_type = 18;
+pub const IBV_EVENT_WQ_FATAL: ibv_event_type = 19;
+pub const IBV_EVENT_DEVICE_SPEED_CHANGE: ibv_event_type = 20;
+pub type ibv_event_type = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_async_event {
+    pub element: ibv_async_event__bindgen_ty_1,
+    pub event_type: ibv_event_type,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union ibv_async_event__bindgen_ty_1 {
+    pub cq: *mut ibv_cq,
+    pub qp: *mut ibv_qp,
+    pub srq: *mut ibv_srq,
+    pub wq: *mut ibv_wq,
+    pub port_num: ::std::os::raw::c_int,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of ibv_async_event__bindgen_ty_1",
+    ][::std::mem::size_of::<ibv_async_event__bindgen_ty_1>() - 8usize];
+    [
+        "Alignment of ibv_async_event__bindgen_ty_1",
+    ][::std::mem::align_of::<ibv_async_event__bindgen_ty_1>() - 8usize];
+    [
+        "Offset of field: ibv_async_event__bindgen_ty_1::cq",
+    ][::std::mem::offset_of!(ibv_async_event__bindgen_ty_1, cq) - 0usize];
+    [
+        "Offset of field: ibv_async_event__bindgen_ty_1::qp",
+    ][::std::mem::offset_of!(ibv_async_event__bindgen_ty_1, qp) - 0usize];
+    [
+        "Offset of field: ibv_async_event__bindgen_ty_1::srq",
+    ][::std::mem::offset_of!(ibv_async_event__bindgen_ty_1, srq) - 0usize];
+    [
+        "Offset of field: ibv_async_event__bindgen_ty_1::wq",
+    ][::std::mem::offset_of!(ibv_async_event__bindgen_ty_1, wq) - 0usize];
+    [
+        "Offset of field: ibv_async_event__bindgen_ty_1::port_num",
+    ][::std::mem::offset_of!(ibv_async_event__bindgen_ty_1, port_num) - 0usize];
+};
+impl Default for ibv_async_event__bindgen_ty_1 {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ibv_async_event"][::std::mem::size_of::<ibv_async_event>() - 16usize];
+    ["Alignment of ibv_async_event"][::std::mem::align_of::<ibv_async_event>() - 8usize];
+    [
+        "Offset of field: ibv_async_event::element",
+    ][::std::mem::offset_of!(ibv_async_event, element) - 0usize];
+    [
+        "Offset of field: ibv_async_event::event_type",
+    ][::std::mem::offset_of!(ibv_async_event, event_type) - 8usize];
+};
+impl Default for ibv_async_event {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 pub const IBV_WC_SUCCESS: ibv_wc_status = 0;
 pub const IBV_WC_LOC_LEN_ERR: ibv_wc_status = 1;
 pub const IBV_WC_LOC_QP_OP_ERR: ibv_wc_status = 2;
@@ -741,6 +831,13 @@ impl Default for ibv_ah_attr {
         }
     }
 }
+pub const IBV_WQT_RQ: ibv_wq_type = 0;
+pub type ibv_wq_type = ::std::os::raw::c_uint;
+pub const IBV_WQS_RESET: ibv_wq_state = 0;
+pub const IBV_WQS_RDY: ibv_wq_state = 1;
+pub const IBV_WQS_ERR: ibv_wq_state = 2;
+pub const IBV_WQS_UNKNOWN: ibv_wq_state = 3;
+pub type ibv_wq_state = ::std::os::raw::c_uint;
 pub const IBV_QPT_RC: ibv_qp_type = 2;
 pub const IBV_QPT_UC: ibv_qp_type = 3;
 pub const IBV_QPT_UD: ibv_qp_type = 4;
@@ -1500,6 +1597,107 @@ impl Default for ibv_srq {
     }
 }
 #[repr(C)]
+pub struct ibv_wq {
+    pub context: *mut ibv_context,
+    pub wq_context: *mut ::std::os::raw::c_void,
+    pub pd: *mut ibv_pd,
+    pub cq: *mut ibv_cq,
+    pub wq_num: u32,
+    pub handle: u32,
+    pub state: ibv_wq_state,
+    pub wq_type: ibv_wq_type,
+    pub post_recv: ::std::option::Option<
+        unsafe extern "C" fn(
+            current: *mut ibv_wq,
+            recv_wr: *mut ibv_recv_wr,
+            bad_recv_wr: *mut *mut ibv_recv_wr,
+        ) -> ::std::os::raw::c_int,
+    >,
+    pub mutex: pthread_mutex_t,
+    pub cond: pthread_cond_t,
+    pub events_completed: u32,
+    pub comp_mask: u32,
+}
+#[cfg(target_arch = "x86_64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ibv_wq"][::std::mem::size_of::<ibv_wq>() - 152usize];
+    ["Alignment of ibv_wq"][::std::mem::align_of::<ibv_wq>() - 8usize];
+    [
+        "Offset of field: ibv_wq::context",
+    ][::std::mem::offset_of!(ibv_wq, context) - 0usize];
+    [
+        "Offset of field: ibv_wq::wq_context",
+    ][::std::mem::offset_of!(ibv_wq, wq_context) - 8usize];
+    ["Offset of field: ibv_wq::pd"][::std::mem::offset_of!(ibv_wq, pd) - 16usize];
+    ["Offset of field: ibv_wq::cq"][::std::mem::offset_of!(ibv_wq, cq) - 24usize];
+    [
+        "Offset of field: ibv_wq::wq_num",
+    ][::std::mem::offset_of!(ibv_wq, wq_num) - 32usize];
+    [
+        "Offset of field: ibv_wq::handle",
+    ][::std::mem::offset_of!(ibv_wq, handle) - 36usize];
+    ["Offset of field: ibv_wq::state"][::std::mem::offset_of!(ibv_wq, state) - 40usize];
+    [
+        "Offset of field: ibv_wq::wq_type",
+    ][::std::mem::offset_of!(ibv_wq, wq_type) - 44usize];
+    [
+        "Offset of field: ibv_wq::post_recv",
+    ][::std::mem::offset_of!(ibv_wq, post_recv) - 48usize];
+    ["Offset of field: ibv_wq::mutex"][::std::mem::offset_of!(ibv_wq, mutex) - 56usize];
+    ["Offset of field: ibv_wq::cond"][::std::mem::offset_of!(ibv_wq, cond) - 96usize];
+    [
+        "Offset of field: ibv_wq::events_completed",
+    ][::std::mem::offset_of!(ibv_wq, events_completed) - 144usize];
+    [
+        "Offset of field: ibv_wq::comp_mask",
+    ][::std::mem::offset_of!(ibv_wq, comp_mask) - 148usize];
+};
+#[cfg(target_arch = "aarch64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ibv_wq"][::std::mem::size_of::<ibv_wq>() - 160usize];
+    ["Alignment of ibv_wq"][::std::mem::align_of::<ibv_wq>() - 8usize];
+    [
+        "Offset of field: ibv_wq::context",
+    ][::std::mem::offset_of!(ibv_wq, context) - 0usize];
+    [
+        "Offset of field: ibv_wq::wq_context",
+    ][::std::mem::offset_of!(ibv_wq, wq_context) - 8usize];
+    ["Offset of field: ibv_wq::pd"][::std::mem::offset_of!(ibv_wq, pd) - 16usize];
+    ["Offset of field: ibv_wq::cq"][::std::mem::offset_of!(ibv_wq, cq) - 24usize];
+    [
+        "Offset of field: ibv_wq::wq_num",
+    ][::std::mem::offset_of!(ibv_wq, wq_num) - 32usize];
+    [
+        "Offset of field: ibv_wq::handle",
+    ][::std::mem::offset_of!(ibv_wq, handle) - 36usize];
+    ["Offset of field: ibv_wq::state"][::std::mem::offset_of!(ibv_wq, state) - 40usize];
+    [
+        "Offset of field: ibv_wq::wq_type",
+    ][::std::mem::offset_of!(ibv_wq, wq_type) - 44usize];
+    [
+        "Offset of field: ibv_wq::post_recv",
+    ][::std::mem::offset_of!(ibv_wq, post_recv) - 48usize];
+    ["Offset of field: ibv_wq::mutex"][::std::mem::offset_of!(ibv_wq, mutex) - 56usize];
+    ["Offset of field: ibv_wq::cond"][::std::mem::offset_of!(ibv_wq, cond) - 104usize];
+    [
+        "Offset of field: ibv_wq::events_completed",
+    ][::std::mem::offset_of!(ibv_wq, events_completed) - 152usize];
+    [
+        "Offset of field: ibv_wq::comp_mask",
+    ][::std::mem::offset_of!(ibv_wq, comp_mask) - 156usize];
+};
+impl Default for ibv_wq {
+    fn default() -> Self {
+        let mut s = ::std::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::std::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
 pub struct ibv_qp {
     pub context: *mut ibv_context,
     pub qp_context: *mut ::std::os::raw::c_void,
@@ -2125,6 +2323,15 @@ pub struct Verbs {
     pub ibv_close_device: unsafe extern "C" fn(
         context: *mut ibv_context,
     ) -> ::std::os::raw::c_int,
+    pub ibv_get_async_event: unsafe extern "C" fn(
+        context: *mut ibv_context,
+        event: *mut ibv_async_event,
+    ) -> ::std::os::raw::c_int,
+    pub ibv_ack_async_event: unsafe extern "C" fn(event: *mut ibv_async_event),
+    pub ibv_query_device: unsafe extern "C" fn(
+        context: *mut ibv_context,
+        device_attr: *mut ibv_device_attr,
+    ) -> ::std::os::raw::c_int,
     pub ibv_query_port: unsafe extern "C" fn(
         context: *mut ibv_context,
         port_num: u8,
@@ -2178,6 +2385,14 @@ pub struct Verbs {
         attr_mask: ::std::os::raw::c_int,
     ) -> ::std::os::raw::c_int,
     pub ibv_destroy_qp: unsafe extern "C" fn(qp: *mut ibv_qp) -> ::std::os::raw::c_int,
+    pub ibv_create_ah: unsafe extern "C" fn(
+        pd: *mut ibv_pd,
+        attr: *mut ibv_ah_attr,
+    ) -> *mut ibv_ah,
+    pub ibv_destroy_ah: unsafe extern "C" fn(ah: *mut ibv_ah) -> ::std::os::raw::c_int,
+    pub ibv_event_type_str: unsafe extern "C" fn(
+        event: ibv_event_type,
+    ) -> *const ::std::os::raw::c_char,
 }
 impl Verbs {
     pub unsafe fn new<P>(path: P) -> Result<Self, ::libloading::Error>
@@ -2208,6 +2423,13 @@ impl Verbs {
             .map(|sym| *sym)?;
         let ibv_open_device = __library.get(b"ibv_open_device\0").map(|sym| *sym)?;
         let ibv_close_device = __library.get(b"ibv_close_device\0").map(|sym| *sym)?;
+        let ibv_get_async_event = __library
+            .get(b"ibv_get_async_event\0")
+            .map(|sym| *sym)?;
+        let ibv_ack_async_event = __library
+            .get(b"ibv_ack_async_event\0")
+            .map(|sym| *sym)?;
+        let ibv_query_device = __library.get(b"ibv_query_device\0").map(|sym| *sym)?;
         let ibv_query_port = __library.get(b"ibv_query_port\0").map(|sym| *sym)?;
         let ibv_query_gid = __library.get(b"ibv_query_gid\0").map(|sym| *sym)?;
         let ibv_alloc_pd = __library.get(b"ibv_alloc_pd\0").map(|sym| *sym)?;
@@ -2227,6 +2449,9 @@ impl Verbs {
         let ibv_create_qp = __library.get(b"ibv_create_qp\0").map(|sym| *sym)?;
         let ibv_modify_qp = __library.get(b"ibv_modify_qp\0").map(|sym| *sym)?;
         let ibv_destroy_qp = __library.get(b"ibv_destroy_qp\0").map(|sym| *sym)?;
+        let ibv_create_ah = __library.get(b"ibv_create_ah\0").map(|sym| *sym)?;
+        let ibv_destroy_ah = __library.get(b"ibv_destroy_ah\0").map(|sym| *sym)?;
+        let ibv_event_type_str = __library.get(b"ibv_event_type_str\0").map(|sym| *sym)?;
         Ok(Verbs {
             __library,
             ibv_wc_status_str,
@@ -2236,6 +2461,9 @@ impl Verbs {
             ibv_get_device_guid,
             ibv_open_device,
             ibv_close_device,
+            ibv_get_async_event,
+            ibv_ack_async_event,
+            ibv_query_device,
             ibv_query_port,
             ibv_query_gid,
             ibv_alloc_pd,
@@ -2251,6 +2479,9 @@ impl Verbs {
             ibv_create_qp,
             ibv_modify_qp,
             ibv_destroy_qp,
+            ibv_create_ah,
+            ibv_destroy_ah,
+            ibv_event_type_str,
         })
     }
     pub unsafe fn ibv_wc_status_str(
@@ -2285,6 +2516,23 @@ impl Verbs {
         context: *mut ibv_context,
     ) -> ::std::os::raw::c_int {
         (self.ibv_close_device)(context)
+    }
+    pub unsafe fn ibv_get_async_event(
+        &self,
+        context: *mut ibv_context,
+        event: *mut ibv_async_event,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_get_async_event)(context, event)
+    }
+    pub unsafe fn ibv_ack_async_event(&self, event: *mut ibv_async_event) {
+        (self.ibv_ack_async_event)(event)
+    }
+    pub unsafe fn ibv_query_device(
+        &self,
+        context: *mut ibv_context,
+        device_attr: *mut ibv_device_attr,
+    ) -> ::std::os::raw::c_int {
+        (self.ibv_query_device)(context, device_attr)
     }
     pub unsafe fn ibv_query_port(
         &self,
@@ -2378,5 +2626,21 @@ impl Verbs {
     }
     pub unsafe fn ibv_destroy_qp(&self, qp: *mut ibv_qp) -> ::std::os::raw::c_int {
         (self.ibv_destroy_qp)(qp)
+    }
+    pub unsafe fn ibv_create_ah(
+        &self,
+        pd: *mut ibv_pd,
+        attr: *mut ibv_ah_attr,
+    ) -> *mut ibv_ah {
+        (self.ibv_create_ah)(pd, attr)
+    }
+    pub unsafe fn ibv_destroy_ah(&self, ah: *mut ibv_ah) -> ::std::os::raw::c_int {
+        (self.ibv_destroy_ah)(ah)
+    }
+    pub unsafe fn ibv_event_type_str(
+        &self,
+        event: ibv_event_type,
+    ) -> *const ::std::os::raw::c_char {
+        (self.ibv_event_type_str)(event)
     }
 }

@@ -14,8 +14,40 @@ use crate::error::{VerbsError, check, null};
 /// A completion queue.
 pub struct CompletionQueue {
     pub(crate) raw: NonNull<ibv_cq>,
+    poll: Poll,
     channel: Option<Channel>,
     device: Rc<Device>,
+}
+
+type Poll = unsafe extern "C" fn(*mut ibv_cq, i32, *mut ibv_wc) -> i32;
+
+/// Room for so many completions of one poll.
+const BATCH: usize = 32;
+
+/// The completions of one poll, kept to be filled again.
+pub struct Batch {
+    entries: Box<[MaybeUninit<ibv_wc>; BATCH]>,
+    filled: usize,
+}
+
+impl Batch {
+    /// An empty one.
+    pub fn new() -> Batch {
+        Batch { entries: Box::new([const { MaybeUninit::uninit() }; BATCH]), filled: 0 }
+    }
+
+    /// The completions of the last poll, oldest first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Completion> + '_ {
+        // SAFETY: the first `filled` entries were written by the provider.
+        self.entries[..self.filled].iter().map(|entry| Completion::of(unsafe { entry.assume_init_ref() }))
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
 }
 
 /// How a work request ended.
@@ -27,6 +59,19 @@ pub struct Completion {
     pub status: u32,
     /// Bytes that a receive got; meaningless for a send or an error.
     pub bytes: u32,
+    /// The vendor's own code of an error; meaningless for a success.
+    pub vendor_err: u32,
+}
+
+impl Completion {
+    fn of(entry: &ibv_wc) -> Completion {
+        Completion {
+            wr_id: entry.wr_id,
+            status: entry.status,
+            bytes: entry.byte_len,
+            vendor_err: entry.vendor_err,
+        }
+    }
 }
 
 impl CompletionQueue {
@@ -42,30 +87,48 @@ impl CompletionQueue {
         };
         let operand = || format!("{} for {entries} entries", device.name());
         let raw = NonNull::new(raw).ok_or_else(|| null("ibv_create_cq", operand()))?;
-        Ok(Rc::new(CompletionQueue { raw, channel, device: device.clone() }))
+        // SAFETY: the provider filled in the operations of the device when it was opened.
+        let poll = unsafe { device.raw.as_ref().ops.poll_cq }.unwrap_or(cannot_poll);
+        Ok(Rc::new(CompletionQueue { raw, poll, channel, device: device.clone() }))
     }
 
     /// The oldest completion, if there is one.
     pub fn poll(&self) -> Result<Option<Completion>, VerbsError> {
         let mut wc = MaybeUninit::<ibv_wc>::uninit();
-        // SAFETY: the queue's device stays open, and its provider fills every operation of an open device that it
-        // supports; `wc` has room for the one entry asked for.
-        let polled = unsafe {
-            let ops = &(*self.device.raw.as_ptr()).ops;
-            ops.poll_cq.map_or(-libc::EOPNOTSUPP, |poll| poll(self.raw.as_ptr(), 1, wc.as_mut_ptr()))
-        };
-        match polled {
+        // SAFETY: the queue lives; `wc` has room for the one entry asked for.
+        match unsafe { (self.poll)(self.raw.as_ptr(), 1, wc.as_mut_ptr()) } {
             0 => Ok(None),
-            1.. => {
-                // SAFETY: one entry was filled.
-                let wc = unsafe { wc.assume_init() };
-                Ok(Some(Completion { wr_id: wc.wr_id, status: wc.status, bytes: wc.byte_len }))
-            }
-            negative => {
-                let source = io::Error::from_raw_os_error(-negative);
-                Err(VerbsError::Call { verb: "ibv_poll_cq", operand: self.device.name().to_string(), source })
-            }
+            // SAFETY: one entry was filled.
+            1.. => Ok(Some(Completion::of(unsafe { wc.assume_init_ref() }))),
+            negative => Err(self.poll_failed(negative)),
         }
+    }
+
+    /// Fills `batch` with the oldest completions, as many as there are and fit, and gives their number.
+    #[inline]
+    pub fn poll_many(&self, batch: &mut Batch) -> Result<usize, VerbsError> {
+        batch.filled = 0;
+        // SAFETY: the queue lives; the batch has room for as many entries as are asked for.
+        let polled =
+            unsafe { (self.poll)(self.raw.as_ptr(), BATCH as i32, batch.entries.as_mut_ptr().cast()) };
+        match usize::try_from(polled) {
+            Ok(filled) => {
+                batch.filled = filled.min(BATCH);
+                Ok(batch.filled)
+            }
+            Err(_) => Err(self.poll_failed(polled)),
+        }
+    }
+
+    #[cold]
+    fn poll_failed(&self, negative: i32) -> VerbsError {
+        let source = io::Error::from_raw_os_error(-negative);
+        VerbsError::Call { verb: "ibv_poll_cq", operand: self.device.name().to_string(), source }
+    }
+
+    /// The device that it is of.
+    pub fn device(&self) -> &Rc<Device> {
+        &self.device
     }
 
     /// Asks for an event at the next completion. What completed before is not told: poll once more, then wait.
@@ -108,6 +171,11 @@ impl Drop for CompletionQueue {
         // SAFETY: its QPs hold an Rc of it, so none is left; each event was acknowledged when it was taken.
         unsafe { self.device.library.verbs.ibv_destroy_cq(self.raw.as_ptr()) };
     }
+}
+
+/// Stands in for a provider without the operation.
+unsafe extern "C" fn cannot_poll(_: *mut ibv_cq, _: i32, _: *mut ibv_wc) -> i32 {
+    -libc::EOPNOTSUPP
 }
 
 /// Where a queue's events come; destroyed after the queue, as a later field of it.

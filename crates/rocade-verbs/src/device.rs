@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rocade_core::{Gid, GidIndex, HcaName, PortNum};
 
 use crate::bindings::{
-    IBV_MTU_256, IBV_MTU_1024, IBV_MTU_4096, ibv_context, ibv_gid, ibv_mtu, ibv_port_attr,
+    IBV_MTU_256, IBV_MTU_1024, IBV_MTU_4096, ibv_context, ibv_device_attr, ibv_gid, ibv_mtu, ibv_port_attr,
 };
 use crate::error::{VerbsError, check, null};
 use crate::library::{DeviceList, Library};
@@ -25,6 +25,19 @@ pub struct PortFacts {
     pub lid: u16,
     /// The MTU in use; None when the driver says one that the specification does not know.
     pub active_mtu: Option<Mtu>,
+}
+
+/// What objects of a device may be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Entries of a CQ.
+    pub cq_entries: u32,
+    /// Outstanding work requests of a queue of a QP.
+    pub work_requests: u32,
+    /// Reads that a QP answers at once.
+    pub reads_as_responder: u8,
+    /// Reads that a QP may have under way.
+    pub reads_as_initiator: u8,
 }
 
 /// An MTU of the InfiniBand specification: 256, 512, 1024, 2048 or 4096 bytes.
@@ -86,6 +99,22 @@ impl Device {
         };
         check("ibv_query_port", || self.port_name(port), result)?;
         Ok(PortFacts { lid: attributes.lid, active_mtu: Mtu::from_raw(attributes.active_mtu) })
+    }
+
+    /// What its objects may be made of.
+    pub fn limits(&self) -> Result<Limits, VerbsError> {
+        let mut attributes = ibv_device_attr::default();
+        // SAFETY: the device is open, and the attributes outlive the call.
+        let result = unsafe { self.library.verbs.ibv_query_device(self.raw.as_ptr(), &mut attributes) };
+        check("ibv_query_device", || self.name.to_string(), result)?;
+        let count = |limit: i32| u32::try_from(limit).unwrap_or(0);
+        let reads = |limit: i32| u8::try_from(limit.max(0)).unwrap_or(u8::MAX);
+        Ok(Limits {
+            cq_entries: count(attributes.max_cqe),
+            work_requests: count(attributes.max_qp_wr),
+            reads_as_responder: reads(attributes.max_qp_rd_atom),
+            reads_as_initiator: reads(attributes.max_qp_init_rd_atom),
+        })
     }
 
     /// The GID at an index; None if it is unset.

@@ -54,6 +54,14 @@ pub enum VerbsError {
         /// Size of the region.
         length: usize,
     },
+    /// There are too few huge pages.
+    #[error("cannot have {wanted} huge pages of 2 MiB")]
+    HugePages {
+        /// How many were asked for.
+        wanted: usize,
+        /// Errno of mmap.
+        source: io::Error,
+    },
     /// The MTU asked for is more than the port has now.
     #[error("an MTU of {wanted} bytes was asked for, the port {port} has {active}")]
     MtuTooLarge {
@@ -187,6 +195,9 @@ impl VerbsError {
                 if source.kind() == io::ErrorKind::OutOfMemory =>
             {
                 "the limit of locked memory is too small: see `ulimit -l`, and raise it for the container"
+            }
+            VerbsError::HugePages { .. } => {
+                "reserve more on the host (vm.nr_hugepages; in a Pod the resource hugepages-2Mi as well), or test without"
             }
             VerbsError::MtuTooLarge { .. } => "give a smaller -m, or raise the netdev's MTU",
             VerbsError::GidBeyondByte { .. } => {

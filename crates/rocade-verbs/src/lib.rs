@@ -5,15 +5,20 @@
 //! Each verbs object is an owned type that keeps its parents alive (`QueuePair` its CQ and PD, those the `Device`, that
 //! the `Library`), so that none can be destroyed before what hangs on it. All of them stay on one thread.
 
+pub mod ah;
 pub mod cq;
 pub mod device;
 pub mod error;
+pub mod events;
 pub mod exchange;
 pub mod library;
 pub mod mr;
+pub mod pages;
 pub mod pd;
 pub mod pingpong;
+pub mod placement;
 pub mod qp;
+pub mod ring;
 
 /// What bindgen made of the header; its unsafe blocks pass on the contracts of the C functions.
 #[allow(

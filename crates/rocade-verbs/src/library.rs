@@ -1,12 +1,12 @@
 //! libibverbs.so.1 itself, and the devices that it offers.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_uint, c_void};
 use std::ptr;
 use std::rc::Rc;
 
 use rocade_core::{Guid, HcaName};
 
-use crate::bindings::{Verbs, ibv_device};
+use crate::bindings::{Verbs, ibv_device, ibv_mr, ibv_pd};
 use crate::error::{VerbsError, null};
 
 const FILE: &str = "libibverbs.so.1";
@@ -14,7 +14,19 @@ const FILE: &str = "libibverbs.so.1";
 /// The loaded library.
 pub struct Library {
     pub(crate) verbs: Verbs,
+    pub(crate) optional: Optional,
 }
+
+/// Functions that a libibverbs in use somewhere lacks; None where this one does.
+pub(crate) struct Optional {
+    /// Since rdma-core 28: registers memory with flags that a provider may ignore.
+    pub(crate) reg_mr_iova2: Option<RegisterWithFlags>,
+}
+
+pub(crate) type RegisterWithFlags =
+    unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_uint) -> *mut ibv_mr;
+
+const REGISTER_WITH_FLAGS: &str = "ibv_reg_mr_iova2";
 
 /// One device that libibverbs has a provider for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +38,24 @@ pub struct Offered {
 }
 
 impl Library {
-    /// Loads it by the dynamic linker's search path. A missing file or function is an error that names it.
+    /// Loads it by the dynamic linker's search path. A missing file or function is an error that names it; functions
+    /// that older ones lack are asked for with [`Library::missing`].
     pub fn load() -> Result<Rc<Library>, VerbsError> {
         let failed = |source: libloading::Error| VerbsError::Load { library: FILE, source: source.into() };
-        // SAFETY: running the library's constructors is what any program linked with it does at start, and the
-        // functions have the declared types, as the soname stands for the ABI that the header describes.
-        let verbs = unsafe { Verbs::new(FILE) }.map_err(failed)?;
-        Ok(Rc::new(Library { verbs }))
+        // SAFETY: running the library's constructors is what any program linked with it does at start.
+        let file = unsafe { libloading::Library::new(FILE) }.map_err(failed)?;
+        // SAFETY: the functions have the declared types, as the soname stands for the ABI that the header describes.
+        // Pointers to them are kept beside the library that they point into, which nothing unloads before them.
+        let (optional, verbs) = unsafe {
+            let reg_mr_iova2 = file.get::<RegisterWithFlags>(REGISTER_WITH_FLAGS).ok().map(|symbol| *symbol);
+            (Optional { reg_mr_iova2 }, Verbs::from_library(file).map_err(failed)?)
+        };
+        Ok(Rc::new(Library { verbs, optional }))
+    }
+
+    /// Functions that it is too old for; what needs them does without.
+    pub fn missing(&self) -> Vec<&'static str> {
+        self.optional.reg_mr_iova2.map_or_else(|| vec![REGISTER_WITH_FLAGS], |_| Vec::new())
     }
 
     /// The devices that it offers now.

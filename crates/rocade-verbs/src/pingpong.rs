@@ -14,9 +14,9 @@ use crate::cq::CompletionQueue;
 use crate::device::{Device, Mtu};
 use crate::error::VerbsError;
 use crate::library::Library;
-use crate::mr::MemoryRegion;
+use crate::mr::{Access, MemoryRegion};
 use crate::pd::ProtectionDomain;
-use crate::qp::{Path, QueuePair};
+use crate::qp::{Capacity, Path, QueuePair};
 
 mod data;
 mod handshake;
@@ -67,6 +67,8 @@ pub struct Pingpong {
 
 /// The stock tool's 1 stops at the first router.
 const HOP_LIMIT: u8 = 64;
+/// 4.096 µs · 2¹⁴ = 67 ms.
+const ACK_TIMEOUT: u8 = 14;
 
 impl Pingpong {
     /// Makes all verbs objects: a QP in INIT with its receives posted.
@@ -78,15 +80,20 @@ impl Pingpong {
         let pd = ProtectionDomain::new(&device)?;
         let region = MemoryRegion::new(&pd, 2 * setup.message_bytes as usize)?;
         let cq = CompletionQueue::new(&device, setup.rx_depth + 1, setup.events)?;
-        let qp = QueuePair::new(&pd, &cq, 1, setup.rx_depth)?;
-        qp.to_init(setup.port)?;
+        let capacity = Capacity { sends: 1, receives: setup.rx_depth, inline_bytes: 0 };
+        let qp = QueuePair::new(&pd, &cq, capacity)?;
+        qp.to_init(setup.port, 0, Access::default())?;
         let local = Endpoint { lid: port.lid, qpn: qp.number(), psn: random_psn(), gid };
         let path = Path {
             port: setup.port,
             gid_index: setup.gid_index,
             mtu,
             service_level: setup.service_level,
+            traffic_class: 0,
             hop_limit: HOP_LIMIT,
+            ack_timeout: ACK_TIMEOUT,
+            reads_as_responder: 1,
+            reads_as_initiator: 1,
         };
         let pingpong = Pingpong { setup, local, remote: None, path, qp, region };
         pingpong.post_receives(pingpong.setup.rx_depth)?;
@@ -119,7 +126,7 @@ impl Pingpong {
 
     fn bind(&self, remote: &Endpoint) -> Result<(), VerbsError> {
         self.qp.to_rtr(&self.path, remote)?;
-        self.qp.to_rts(self.local.psn)
+        self.qp.to_rts(&self.path, self.local.psn)
     }
 }
 
@@ -143,6 +150,6 @@ fn read_gid(device: &Device, setup: &Setup) -> Result<Gid, VerbsError> {
 }
 
 /// 24 bits that differ from run to run, so that packets of an earlier one are not taken for this one's.
-fn random_psn() -> u32 {
+pub(crate) fn random_psn() -> u32 {
     RandomState::new().build_hasher().finish() as u32 & 0xff_ffff
 }

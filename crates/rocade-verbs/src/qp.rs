@@ -1,5 +1,6 @@
 //! Reliably connected queue pairs: their states, and posting to them.
 
+use std::ffi::c_int;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -11,18 +12,18 @@ use crate::bindings::{self as ffi, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask, ibv_re
 use crate::cq::CompletionQueue;
 use crate::device::{Mtu, port_number};
 use crate::error::{VerbsError, check, errno_of, null};
-use crate::mr::MemoryRegion;
+use crate::mr::{Access, MemoryRegion};
 use crate::pd::ProtectionDomain;
 
 /// A queue pair of type RC whose sends and receives complete on one queue.
 pub struct QueuePair {
-    raw: NonNull<ibv_qp>,
+    pub(crate) raw: NonNull<ibv_qp>,
     max_inline_bytes: u32,
     pd: Rc<ProtectionDomain>,
     cq: Rc<CompletionQueue>,
 }
 
-/// The way to the other end's QP.
+/// The way to the other end's QP, and how patient ours is on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Path {
     /// Port of ours.
@@ -33,25 +34,57 @@ pub struct Path {
     pub mtu: Mtu,
     /// Service level.
     pub service_level: u8,
+    /// Traffic class of the global route header.
+    pub traffic_class: u8,
     /// Routers that a packet may pass, and one.
     pub hop_limit: u8,
+    /// Time until a packet without an answer is sent again, 7 times in all: 4.096 µs · 2ⁿ; 0 is for ever.
+    pub ack_timeout: u8,
+    /// Reads that our QP answers at once.
+    pub reads_as_responder: u8,
+    /// Reads that our QP may have under way.
+    pub reads_as_initiator: u8,
+}
+
+/// Room of a QP.
+#[derive(Debug, Clone, Copy)]
+pub struct Capacity {
+    /// Outstanding sends, writes and reads.
+    pub sends: u32,
+    /// Outstanding receives.
+    pub receives: u32,
+    /// Bytes of a message that may go inline, at least.
+    pub inline_bytes: u32,
+}
+
+pub(crate) type PostSend =
+    unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
+pub(crate) type PostReceive =
+    unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
+
+/// Stand in for a provider without the operation.
+unsafe extern "C" fn cannot_send(_: *mut ibv_qp, _: *mut ibv_send_wr, _: *mut *mut ibv_send_wr) -> c_int {
+    libc::EOPNOTSUPP
+}
+unsafe extern "C" fn cannot_receive(_: *mut ibv_qp, _: *mut ibv_recv_wr, _: *mut *mut ibv_recv_wr) -> c_int {
+    libc::EOPNOTSUPP
 }
 
 /// A receive that finds none posted makes the sender wait 0.64 ms (code 12) before it tries again.
 const MIN_RNR_TIMER: u8 = 12;
-/// A packet is sent again after 4.096 µs · 2¹⁴ = 67 ms without an answer, 7 times.
-const TIMEOUT: u8 = 14;
 const RETRIES: u8 = 7;
 /// 7 is for ever.
 const RNR_RETRIES: u8 = 7;
 
 impl QueuePair {
     /// Makes one with room for that many outstanding sends and receives of one piece each.
+    ///
+    /// # Errors
+    /// ibv_create_qp: EINVAL or ENOMEM where the device cannot give that room, inline bytes included.
     pub fn new(
         pd: &Rc<ProtectionDomain>,
         cq: &Rc<CompletionQueue>,
-        sends: u32,
-        receives: u32,
+        capacity: Capacity,
     ) -> Result<QueuePair, VerbsError> {
         let mut attributes = ffi::ibv_qp_init_attr {
             send_cq: cq.raw.as_ptr(),
@@ -60,19 +93,28 @@ impl QueuePair {
             ..Default::default()
         };
         attributes.cap = ffi::ibv_qp_cap {
-            max_send_wr: sends,
-            max_recv_wr: receives,
+            max_send_wr: capacity.sends,
+            max_recv_wr: capacity.receives,
             max_send_sge: 1,
             max_recv_sge: 1,
-            max_inline_data: 0,
+            max_inline_data: capacity.inline_bytes,
         };
         // SAFETY: PD and CQ live as long as the QP that holds them; the attributes outlive the call.
         let raw = unsafe { pd.device.library.verbs.ibv_create_qp(pd.raw.as_ptr(), &mut attributes) };
-        let operand = || format!("{} for {sends} sends and {receives} receives", pd.device.name());
+        let Capacity { sends, receives, inline_bytes } = capacity;
+        let operand = || {
+            let name = pd.device.name();
+            format!("{name} for {sends} sends and {receives} receives, {inline_bytes} bytes inline")
+        };
         let raw = NonNull::new(raw).ok_or_else(|| null("ibv_create_qp", operand()))?;
         // What the provider gives beyond what was asked for.
         let max_inline_bytes = attributes.cap.max_inline_data;
         Ok(QueuePair { raw, max_inline_bytes, pd: pd.clone(), cq: cq.clone() })
+    }
+
+    /// Messages of so many bytes may go inline.
+    pub fn max_inline_bytes(&self) -> u32 {
+        self.max_inline_bytes
     }
 
     /// Its number, 24 bits.
@@ -86,10 +128,16 @@ impl QueuePair {
         &self.cq
     }
 
-    /// RESET → INIT on a port, with nothing allowed from remote: receives can be posted.
-    pub fn to_init(&self, port: PortNum) -> Result<(), VerbsError> {
-        let attributes =
-            ibv_qp_attr { qp_state: ffi::IBV_QPS_INIT, port_num: port_number(port), ..Default::default() };
+    /// RESET → INIT on a port, within the partition at an index of its pkey table, with what is allowed from remote:
+    /// receives can be posted.
+    pub fn to_init(&self, port: PortNum, pkey_index: u16, access: Access) -> Result<(), VerbsError> {
+        let attributes = ibv_qp_attr {
+            qp_state: ffi::IBV_QPS_INIT,
+            port_num: port_number(port),
+            pkey_index,
+            qp_access_flags: access.remote_flags(),
+            ..Default::default()
+        };
         let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT | ffi::IBV_QP_ACCESS_FLAGS;
         self.modify("INIT", attributes, mask)
     }
@@ -104,7 +152,7 @@ impl QueuePair {
             path_mtu: path.mtu.raw(),
             dest_qp_num: remote.qpn,
             rq_psn: remote.psn,
-            max_dest_rd_atomic: 1,
+            max_dest_rd_atomic: path.reads_as_responder,
             min_rnr_timer: MIN_RNR_TIMER,
             ah_attr: address(path, remote)?,
             ..Default::default()
@@ -120,14 +168,14 @@ impl QueuePair {
     }
 
     /// RTR → RTS: sending as well, from this packet sequence number on.
-    pub fn to_rts(&self, psn: u32) -> Result<(), VerbsError> {
+    pub fn to_rts(&self, path: &Path, psn: u32) -> Result<(), VerbsError> {
         let attributes = ibv_qp_attr {
             qp_state: ffi::IBV_QPS_RTS,
             sq_psn: psn,
-            timeout: TIMEOUT,
+            timeout: path.ack_timeout,
             retry_cnt: RETRIES,
             rnr_retry: RNR_RETRIES,
-            max_rd_atomic: 1,
+            max_rd_atomic: path.reads_as_initiator,
             ..Default::default()
         };
         let mask = ffi::IBV_QP_STATE
@@ -155,10 +203,7 @@ impl QueuePair {
         let mut bad = ptr::null_mut();
         // SAFETY: request and entry outlive the call, which copies them. The memory is that of a registered region; if
         // the region goes before the request is done, its key dies with it, and the HCA ends the request with an error.
-        let result = unsafe {
-            let ops = &(*(*self.raw.as_ptr()).context).ops;
-            ops.post_send.map_or(libc::EOPNOTSUPP, |post| post(self.raw.as_ptr(), &mut request, &mut bad))
-        };
+        let result = unsafe { self.post_send_operation()(self.raw.as_ptr(), &mut request, &mut bad) };
         check("ibv_post_send", || self.operand(), result)
     }
 
@@ -173,11 +218,18 @@ impl QueuePair {
         let mut request = ibv_recv_wr { wr_id, sg_list: &mut entry, num_sge: 1, ..Default::default() };
         let mut bad = ptr::null_mut();
         // SAFETY: as in `post_send`.
-        let result = unsafe {
-            let ops = &(*(*self.raw.as_ptr()).context).ops;
-            ops.post_recv.map_or(libc::EOPNOTSUPP, |post| post(self.raw.as_ptr(), &mut request, &mut bad))
-        };
+        let result = unsafe { self.post_receive_operation()(self.raw.as_ptr(), &mut request, &mut bad) };
         check("ibv_post_recv", || self.operand(), result)
+    }
+
+    pub(crate) fn post_send_operation(&self) -> PostSend {
+        // SAFETY: the QP lives, and with it its context, whose operations the provider filled in.
+        unsafe { (*self.raw.as_ref().context).ops.post_send }.unwrap_or(cannot_send)
+    }
+
+    pub(crate) fn post_receive_operation(&self) -> PostReceive {
+        // SAFETY: as above.
+        unsafe { (*self.raw.as_ref().context).ops.post_recv }.unwrap_or(cannot_receive)
     }
 
     fn modify(
@@ -197,7 +249,7 @@ impl QueuePair {
         }
     }
 
-    fn operand(&self) -> String {
+    pub(crate) fn operand(&self) -> String {
         format!("QP 0x{:06x} on {}", self.number(), self.pd.device.name())
     }
 }
@@ -209,7 +261,7 @@ impl Drop for QueuePair {
     }
 }
 
-fn address(path: &Path, remote: &Endpoint) -> Result<ffi::ibv_ah_attr, VerbsError> {
+pub(crate) fn address(path: &Path, remote: &Endpoint) -> Result<ffi::ibv_ah_attr, VerbsError> {
     let mut address = ffi::ibv_ah_attr {
         dlid: remote.lid,
         sl: path.service_level,
@@ -223,6 +275,7 @@ fn address(path: &Path, remote: &Endpoint) -> Result<ffi::ibv_ah_attr, VerbsErro
             dgid: ffi::ibv_gid { raw: remote.gid.0 },
             sgid_index: u8::try_from(index.0).map_err(|_| VerbsError::GidBeyondByte { index: index.0 })?,
             hop_limit: path.hop_limit,
+            traffic_class: path.traffic_class,
             ..Default::default()
         };
     }
@@ -241,7 +294,11 @@ mod tests {
             gid_index: Some(GidIndex(index)),
             mtu: Mtu::BYTES_1024,
             service_level: 0,
+            traffic_class: 0,
             hop_limit: 64,
+            ack_timeout: 14,
+            reads_as_responder: 1,
+            reads_as_initiator: 1,
         };
         assert_eq!(address(&path(255), &remote).unwrap().grh.sgid_index, 255);
         assert!(matches!(address(&path(256), &remote), Err(VerbsError::GidBeyondByte { index: 256 })));
