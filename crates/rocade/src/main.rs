@@ -18,6 +18,7 @@ mod plan;
 mod snapshot;
 mod source;
 mod status;
+mod tcp;
 mod terminal;
 
 use std::process::ExitCode;

@@ -3,7 +3,6 @@
 
 mod report;
 pub(crate) mod stock;
-mod tcp;
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use rocade_verbs::{Library, VerbsError};
 use crate::cli::Output;
 use crate::outcome::{Advice, Outcome, print};
 use crate::source::Source;
+use crate::tcp::{self, Dial, Reach};
 
 /// Longest wait for the other end, where nobody says another.
 const TIMEOUT_SECONDS: u64 = 10;
@@ -74,6 +74,8 @@ pub(crate) struct Args {
     /// Longest wait for the other end once it is connected, and for the connection to a server
     #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..=86400), default_value_t = TIMEOUT_SECONDS)]
     timeout: u64,
+    #[command(flatten)]
+    reach: Reach,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -91,9 +93,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let library = Library::load().map_err(advise)?;
     library.require_any(&likely.hca).map_err(advise)?;
     let (stream, host) = match &args.server {
-        Some(server) => (tcp::connect(server, args.tcp_port, args.timeout())?, host),
+        Some(server) => (args.dial(server).connect()?, host),
         // By the time a client comes, GIDs may have come and gone.
-        None => (tcp::accept(args.tcp_port)?, Source { from: None }.read()?),
+        None => (tcp::accept(args.reach.bind, args.tcp_port)?, Source { from: None }.read()?),
     };
     let choice = choose(&host, args, Some(connection(&stream)?))?;
     report::tell_choice(&choice);
@@ -195,6 +197,11 @@ fn advise(error: VerbsError) -> anyhow::Error {
 impl Args {
     fn role(&self) -> Role {
         if self.server.is_some() { Role::Client } else { Role::Server }
+    }
+
+    fn dial<'a>(&self, server: &'a str) -> Dial<'a> {
+        let (port, timeout) = (self.tcp_port, self.timeout());
+        self.reach.dial(server, port, timeout, "`rocade pingpong` (or ibv_rc_pingpong)")
     }
 
     fn timeout(&self) -> Duration {

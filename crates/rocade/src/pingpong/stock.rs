@@ -8,6 +8,7 @@ use rocade_verbs::device::Mtu;
 
 use crate::cli::Output;
 use crate::outcome::{Advice, Outcome};
+use crate::tcp::Reach;
 
 /// Send messages there and back over RDMA (rocade under the name of ibv_rc_pingpong)
 #[derive(Debug, Parser)]
@@ -98,6 +99,7 @@ impl Args {
             gid_index: self.gid_idx,
             check: self.chk,
             timeout: super::TIMEOUT_SECONDS,
+            reach: Reach::default(),
             output: Output::Table,
         })
     }
