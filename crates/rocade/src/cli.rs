@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
     Pingpong(pingpong::Args),
-    /// Make the links by which rocade stands in for ibv_rc_pingpong, ibdev2netdev and show_gids
+    /// Put rocade into a directory, with links by which it stands in for other tools
     Install(install::Args),
 }
 

@@ -22,7 +22,7 @@ fn install(dir: &Path) -> Output {
 
 fn installed() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    assert_eq!(install(dir.path()).status.code(), Some(0));
+    assert_eq!(run(ROCADE, &["install", "--links", dir.path().to_str().unwrap()]).status.code(), Some(0));
     dir
 }
 
@@ -42,37 +42,77 @@ fn say(dir: &TempDir, link: &str, arguments: &[&str], kind: &str) -> String {
     text(&output.stdout)
 }
 
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn install_makes_a_link_for_each_name_and_may_be_run_again() {
-    let dir = installed();
+fn install_puts_the_program_and_relative_links_and_may_be_run_again() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(install(dir.path()).status.code(), Some(0));
+    let program = dir.path().join("rocade");
+    assert!(fs::read(&program).unwrap() == fs::read(ROCADE).unwrap(), "the copy is not the program");
     for link in LINKS {
-        assert_eq!(fs::read_link(dir.path().join(link)).unwrap(), Path::new(ROCADE));
+        assert_eq!(fs::read_link(dir.path().join(link)).unwrap(), Path::new("rocade"));
     }
+    let all = names(dir.path());
+    assert_eq!(all.len(), LINKS.len() + 1);
+    fs::write(&program, b"\x7fELF of an older release").unwrap();
     fs::remove_file(dir.path().join("show_gids")).unwrap();
     std::os::unix::fs::symlink("/an/older/rocade", dir.path().join("show_gids")).unwrap();
     assert_eq!(install(dir.path()).status.code(), Some(0));
-    assert_eq!(fs::read_link(dir.path().join("show_gids")).unwrap(), Path::new(ROCADE));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), LINKS.len());
+    assert!(fs::read(&program).unwrap() == fs::read(ROCADE).unwrap(), "the older program is still there");
+    assert_eq!(fs::read_link(dir.path().join("show_gids")).unwrap(), Path::new("rocade"));
+    assert_eq!(names(dir.path()), all);
+}
+
+#[test]
+fn what_install_put_works_where_the_directory_is_mounted_elsewhere() {
+    let outer = tempfile::tempdir().unwrap();
+    let (here, there) = (outer.path().join("here"), outer.path().join("there"));
+    fs::create_dir(&here).unwrap();
+    assert_eq!(install(&here).status.code(), Some(0));
+    fs::rename(&here, &there).unwrap();
+    let output = run(there.join("ibdev2netdev"), &["--from", &fixture("seed-4hca-bond")]);
+    assert!(text(&output.stdout).starts_with("mlx5_0 port 1 ==> ens18np0 (Up)"), "{}", text(&output.stderr));
+    // The copy installs itself into its own directory, and does not copy itself.
+    let again = run(there.join("rocade"), &["install", there.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(0));
+    assert!(!text(&again.stdout).lines().any(|line| line.ends_with("/rocade")), "{}", text(&again.stdout));
+}
+
+#[test]
+fn install_makes_links_alone_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(ROCADE, &["install", "--links", dir.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(names(dir.path()).len(), LINKS.len());
+    for link in LINKS {
+        assert_eq!(fs::read_link(dir.path().join(link)).unwrap(), Path::new(ROCADE));
+    }
 }
 
 #[test]
 fn install_makes_nothing_where_a_name_is_another_programs() {
-    let foreign: [fn(&Path); 3] = [
-        |place| fs::write(place, "#!/bin/bash").unwrap(),
-        |place| std::os::unix::fs::symlink("/opt/vendor/show_gids", place).unwrap(),
-        |place| fs::create_dir(place).unwrap(),
+    let foreign: [(&str, fn(&Path)); 6] = [
+        ("show_gids", |place| fs::write(place, "#!/bin/bash").unwrap()),
+        ("show_gids", |place| std::os::unix::fs::symlink("/opt/vendor/show_gids", place).unwrap()),
+        ("show_gids", |place| fs::create_dir(place).unwrap()),
+        ("rocade", |place| fs::write(place, "#!/bin/bash").unwrap()),
+        ("rocade", |place| std::os::unix::fs::symlink("/opt/vendor/tool", place).unwrap()),
+        ("rocade", |place| fs::create_dir(place).unwrap()),
     ];
-    for make in foreign {
+    for (name, make) in foreign {
         let dir = tempfile::tempdir().unwrap();
-        make(&dir.path().join("show_gids"));
+        make(&dir.path().join(name));
         let output = install(dir.path());
         assert_eq!(output.status.code(), Some(2));
         let said = text(&output.stderr);
-        assert!(
-            said.contains("show_gids is there and is no link to rocade") && said.contains("hint: "),
-            "{said}"
-        );
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(said.contains(&format!("{name} is there and is no ")) && said.contains("hint: "), "{said}");
+        assert_eq!(names(dir.path()), [name]);
     }
     assert_eq!(install(Path::new("/nonexistent")).status.code(), Some(2));
 }
