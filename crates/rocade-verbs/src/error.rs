@@ -103,6 +103,28 @@ pub enum VerbsError {
         #[from]
         source: ParseMessageError,
     },
+    /// The other end is not, or not a fitting version of, perftest or rocade.
+    #[error("wanted perftest's version, or rocade's; {seen}")]
+    Peer {
+        /// What came instead.
+        seen: String,
+    },
+    /// Both ends were started with options that do not fit each other.
+    #[error("{what} differs: {here} here, {} there", .there.as_deref().unwrap_or("another"))]
+    Unlike {
+        /// What differs.
+        what: &'static str,
+        /// At this end.
+        here: String,
+        /// At the other end; None where only that they differ is known.
+        there: Option<String>,
+    },
+    /// The other end, which is rocade too, gave up.
+    #[error("the other end gave up: {reason}")]
+    Refused {
+        /// Its words.
+        reason: String,
+    },
     /// A work request completed with an error.
     #[error("{request} of round trip {} failed: {text} (status {status})", .done + 1)]
     Completion {

@@ -27,34 +27,87 @@ pub fn receive<const N: usize>(
     timeout: Duration,
 ) -> Result<[u8; N], VerbsError> {
     let mut message = [0; N];
+    fill(stream, &mut message, Some(timeout)).map_err(|broken| broken.error(what, &message))?;
+    Ok(message)
+}
+
+/// Why a message did not come whole.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    /// Bytes of it that came.
+    pub(crate) filled: usize,
+    /// The time that it had; None for any.
+    pub(crate) timeout: Option<Duration>,
+    /// What happened then.
+    pub(crate) end: End,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    Closed,
+    TimeUp,
+    Broke(io::Error),
+}
+
+impl Broken {
+    /// The error that `what` of so many bytes did not come.
+    pub(crate) fn error(self, what: &str, message: &[u8]) -> VerbsError {
+        let within =
+            self.timeout.map_or_else(String::new, |time| format!(" within {} s", time.as_secs_f32()));
+        let (seen, source) = match self.end {
+            End::Closed => ("the other end closed the connection", None),
+            End::TimeUp => ("the time was up", None),
+            End::Broke(error) => ("the connection broke", Some(error)),
+        };
+        VerbsError::Exchange {
+            wanted: format!("{what} ({} bytes){within}", message.len()),
+            seen: format!("{seen} after {}", in_words(&message[..self.filled])),
+            source,
+        }
+    }
+}
+
+/// Fills a message, within the timeout in all.
+pub(crate) fn fill(stream: &TcpStream, message: &mut [u8], timeout: Option<Duration>) -> Result<(), Broken> {
+    let deadline = timeout.map(|time| Instant::now() + time);
     let mut filled = 0;
-    let deadline = Instant::now() + timeout;
-    while filled < N {
-        let (seen, source) = match read_before(deadline, stream, &mut message[filled..]) {
-            Ok(0) => ("the other end closed the connection", None),
+    while filled < message.len() {
+        let end = match read_before(deadline, stream, &mut message[filled..]) {
+            Ok(0) => End::Closed,
             Ok(count) => {
                 filled += count;
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if is_timeout(&error) => ("the time was up", None),
-            Err(error) => ("the connection broke", Some(error)),
+            Err(error) if is_timeout(&error) => End::TimeUp,
+            Err(error) => End::Broke(error),
         };
-        return Err(VerbsError::Exchange {
-            wanted: format!("{what} ({N} bytes) within {} s", timeout.as_secs_f32()),
-            seen: format!("{seen} after {}", in_words(&message[..filled])),
-            source,
-        });
+        return Err(Broken { filled, timeout, end });
     }
-    Ok(message)
+    Ok(())
 }
 
-fn read_before(deadline: Instant, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
+/// Bytes that have come already, left where they are: how many; None for none so far, 0 if there will be none.
+pub(crate) fn peek(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    stream.set_nonblocking(true)?;
+    let seen = stream.peek(buffer);
+    stream.set_nonblocking(false)?;
+    match seen {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read_before(deadline: Option<Instant>, mut stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    if left.is_some_and(|left| left.is_zero()) {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    stream.set_read_timeout(Some(left))?;
+    stream.set_read_timeout(left)?;
     stream.read(buffer)
 }
 

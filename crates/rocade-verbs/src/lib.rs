@@ -15,6 +15,7 @@ pub mod library;
 pub mod mr;
 pub mod pages;
 pub mod pd;
+pub mod perftest;
 pub mod pingpong;
 pub mod placement;
 pub mod qp;

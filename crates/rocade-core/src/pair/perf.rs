@@ -1,5 +1,5 @@
 //! A bandwidth or latency test between two ends: which it is, what both ends must do alike, and what an end found. The
-//! words of it alone; how its messages look on the wire is told beside it, and running it is not this room's.
+//! words of it alone; its messages on the wire are below, and running it is not this room's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,9 +11,14 @@ use crate::gid::Choice;
 use crate::host::GidType;
 use crate::names::{Gid, HcaName, PortNum};
 
+pub mod block;
+mod both;
 pub mod expect;
+pub mod message;
+pub mod order;
 mod settle;
 
+pub use both::of_both;
 pub use settle::Contradiction;
 
 /// The RDMA operation that a test is made of.

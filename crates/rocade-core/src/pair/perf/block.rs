@@ -1,0 +1,233 @@
+//! What two ends of rocade tell each other beyond the stock exchange: blocks of a kind, a length and JSON. A field that
+//! the reader does not know is left alone; one that it misses is as without that option.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::message::{Key, Memory};
+use super::{Amount, EndFacts, Measure, Options, SizeResult, Sizes, Test};
+
+/// Largest payload, bytes.
+pub const LARGEST: usize = 64 << 10;
+/// Length of what goes ahead of a payload.
+pub const HEADER_BYTES: usize = 8;
+const MAGIC: &[u8; 3] = b"rcd";
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Hello`].
+    Hello = 1,
+    /// [`Mtu`].
+    Mtu = 2,
+    /// [`EndFacts`].
+    Facts = 3,
+    /// [`Keys`].
+    Keys = 4,
+    /// [`Barrier`].
+    Barrier = 5,
+    /// [`Results`].
+    Results = 6,
+    /// [`Failed`], due at any time.
+    Failed = 7,
+}
+
+impl Kind {
+    const ALL: [Kind; 7] =
+        [Kind::Hello, Kind::Mtu, Kind::Facts, Kind::Keys, Kind::Barrier, Kind::Results, Kind::Failed];
+
+    /// What the other end tells with it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::Hello => "the other end's options",
+            Kind::Mtu => "the other end's MTU",
+            Kind::Facts => "the other end's facts",
+            Kind::Keys => "the other end's keys",
+            Kind::Barrier => "word that the other end has come so far",
+            Kind::Results => "the other end's results",
+            Kind::Failed => "the other end's reason to give up",
+        }
+    }
+}
+
+/// Content of a block.
+pub trait Content: Serialize + DeserializeOwned {
+    /// The kind of its block.
+    const KIND: Kind;
+}
+
+/// The first block of each end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of rocade.
+    pub version: String,
+    /// The sender's.
+    pub memory: Memory,
+    /// A client's: what it asks for. A server's: what it takes that to be.
+    #[serde(deserialize_with = "read_options")]
+    pub options: Options,
+}
+
+/// Path MTU that an end can, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mtu(pub u32);
+
+/// Keys, [`KEYS_EACH`] at most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keys(pub Vec<Key>);
+
+/// Keys in one block.
+pub const KEYS_EACH: usize = 256;
+
+/// Its sender has come so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Barrier;
+
+/// What its sender found of one size; None of an end that measured nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results(pub Option<SizeResult>);
+
+/// Why its sender gives up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed(pub String);
+
+impl Content for Hello {
+    const KIND: Kind = Kind::Hello;
+}
+
+impl Content for Mtu {
+    const KIND: Kind = Kind::Mtu;
+}
+
+impl Content for EndFacts {
+    const KIND: Kind = Kind::Facts;
+}
+
+impl Content for Keys {
+    const KIND: Kind = Kind::Keys;
+}
+
+impl Content for Barrier {
+    const KIND: Kind = Kind::Barrier;
+}
+
+impl Content for Results {
+    const KIND: Kind = Kind::Results;
+}
+
+impl Content for Failed {
+    const KIND: Kind = Kind::Failed;
+}
+
+/// Why bytes are not the block that was to come.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// No header, or of a kind that is not known.
+    #[error("`{seen}` does not begin a block")]
+    Header {
+        /// The bytes, the unprintable ones escaped.
+        seen: String,
+    },
+    /// More than any block holds.
+    #[error("a block of {bytes} bytes, {LARGEST} at most")]
+    Large {
+        /// Length that its header says.
+        bytes: u64,
+    },
+    /// The payload is not of its kind.
+    #[error("{reason}")]
+    Payload {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The bytes of a block.
+pub fn write<T: Content>(content: &T) -> Result<Vec<u8>, BlockError> {
+    let payload = serde_json::to_vec(content).map_err(payload_error)?;
+    if payload.len() > LARGEST {
+        return Err(BlockError::Large { bytes: payload.len() as u64 });
+    }
+    let mut block = MAGIC.to_vec();
+    block.push(T::KIND as u8);
+    block.extend((payload.len() as u32).to_be_bytes());
+    block.extend(payload);
+    Ok(block)
+}
+
+/// Kind and length of the payload that follows.
+pub fn parse_header(header: &[u8; HEADER_BYTES]) -> Result<(Kind, usize), BlockError> {
+    let [magic @ .., kind, a, b, c, d] = header;
+    let kind = Kind::ALL.into_iter().find(|known| *known as u8 == *kind && magic == MAGIC);
+    let Some(kind) = kind else {
+        return Err(BlockError::Header { seen: header.escape_ascii().to_string() });
+    };
+    let bytes = u32::from_be_bytes([*a, *b, *c, *d]);
+    match usize::try_from(bytes) {
+        Ok(length) if length <= LARGEST => Ok((kind, length)),
+        _ => Err(BlockError::Large { bytes: u64::from(bytes) }),
+    }
+}
+
+/// The content of a payload.
+pub fn parse_payload<T: Content>(payload: &[u8]) -> Result<T, BlockError> {
+    serde_json::from_slice(payload).map_err(payload_error)
+}
+
+fn payload_error(error: serde_json::Error) -> BlockError {
+    BlockError::Payload { reason: error.to_string() }
+}
+
+/// Over the stock defaults of its test, so that an older sender may lack fields.
+fn read_options<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Options, D::Error> {
+    use serde::de::Error;
+    let Value::Object(told) = Value::deserialize(deserializer)? else {
+        return Err(D::Error::custom("options are not an object"));
+    };
+    let test = told.get("test").cloned().unwrap_or_default();
+    let test: Test = serde_json::from_value(test).map_err(D::Error::custom)?;
+    let Ok(Value::Object(mut all)) = serde_json::to_value(Options::stock(test)) else {
+        return Err(D::Error::custom("options are not an object"));
+    };
+    all.extend(told);
+    serde_json::from_value(Value::Object(all)).map_err(D::Error::custom)
+}
+
+/// Options that no test can have, as a peer may send them: what is wrong with the first.
+pub fn check_options(options: &Options) -> Result<(), String> {
+    let sizes = options.sizes.each();
+    let latency = options.test.measure == Measure::Latency;
+    let within = |name: &str, value: u64, least: u64, most: u64| {
+        (least..=most)
+            .contains(&value)
+            .then_some(())
+            .ok_or_else(|| format!("{name} is {value}, not {least} to {most}"))
+    };
+    if let Sizes::List(list) = &options.sizes {
+        within("the number of sizes", list.len() as u64, 1, 1000)?;
+    }
+    for size in sizes {
+        within("the size of a message", u64::from(size), 1, 1 << 31)?;
+    }
+    match options.amount {
+        Amount::Iterations(count) => within("the number of messages", count, 1, 1 << 40)?,
+        Amount::Seconds(seconds) => within("the time", u64::from(seconds), 1, 1 << 24)?,
+    }
+    within("the number of QPs", u64::from(options.qps), 1, if latency { 1 } else { 16384 })?;
+    within("the depth of sends", u64::from(options.tx_depth), 1, 1 << 16)?;
+    within("the depth of receives", u64::from(options.rx_depth), 1, 1 << 16)?;
+    within("CQ moderation", u64::from(options.cq_moderation), 1, 1 << 16)?;
+    within("the service level", u64::from(options.service_level), 0, 15)?;
+    within("the acknowledgement timeout", u64::from(options.ack_timeout), 0, 31)?;
+    if options.bidirectional && latency {
+        return Err("a latency test has no two directions".to_owned());
+    }
+    if options.mtu_bytes.is_some_and(|bytes| super::message::mtu_message(bytes).is_none()) {
+        return Err("an MTU is 256, 512, 1024, 2048 or 4096 bytes".to_owned());
+    }
+    match options.rate_limit_gbps {
+        Some(limit) if !(limit.is_finite() && limit > 0.0) => Err("the rate limit is not above 0".to_owned()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,139 @@
+//! The first messages: which program and version is at the other end, what both are to do, and how their hosts' memory
+//! is laid out. Needs no HCA.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rocade_core::pair::Role;
+use rocade_core::pair::perf::Options;
+use rocade_core::pair::perf::block::{Hello, check_options};
+use rocade_core::pair::perf::message::{Announcement, DIALECT, Memory, OLDEST, VERSION_BYTES};
+
+use super::{own, stock};
+use crate::error::VerbsError;
+
+/// The other end's program.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Peer {
+    /// Rocade.
+    Rocade {
+        /// Its version.
+        version: String,
+        /// What is spoken with it.
+        dialect: u8,
+    },
+    /// Perftest.
+    Stock {
+        /// Its version, as `6.06`.
+        version: String,
+    },
+}
+
+impl Peer {
+    /// As `rocade 0.1.0` or `perftest 6.06`.
+    pub fn name(&self) -> String {
+        match self {
+            Peer::Rocade { version, .. } => format!("rocade {version}"),
+            Peer::Stock { version } => format!("perftest {version}"),
+        }
+    }
+}
+
+/// What both ends know after the first messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Greeting {
+    /// The other end's program.
+    pub peer: Peer,
+    /// What both ends do: the client's options between two ends of rocade, this end's with a stock tool.
+    pub options: Options,
+    /// The larger of both ends' pages and lines.
+    pub memory: Memory,
+}
+
+/// What this end says of itself.
+#[derive(Debug, Clone)]
+pub struct Own<'a> {
+    /// Its version of rocade.
+    pub version: &'a str,
+    /// What it is to do; a server does what a client of rocade asks instead.
+    pub options: &'a Options,
+    /// Its host's memory.
+    pub memory: Memory,
+}
+
+/// Greets the other end, each message within the timeout. `accept` says for a server whether it takes what a client of
+/// rocade asks for, or why not, which the client is told.
+pub fn greet(
+    stream: &TcpStream,
+    role: Role,
+    own: &Own<'_>,
+    timeout: Duration,
+    accept: &dyn Fn(&Options) -> Result<(), String>,
+) -> Result<Greeting, VerbsError> {
+    let what = "the other end's version";
+    let theirs: [u8; VERSION_BYTES] = stock::swap(stream, role, &Announcement::own(), what, timeout)?;
+    let Some(theirs) = Announcement::parse(&theirs) else {
+        return Err(peer(format!("`{}` came", theirs.escape_ascii())));
+    };
+    if let Some(dialect) = theirs.dialect {
+        let dialect = dialect.min(DIALECT);
+        let theirs = match role {
+            Role::Client => ask(stream, own, timeout)?,
+            Role::Server => answer(stream, own, timeout, accept)?,
+        };
+        let peer = Peer::Rocade { version: theirs.version, dialect };
+        return Ok(Greeting { peer, options: theirs.options, memory: theirs.memory.max(own.memory) });
+    }
+    if theirs.number() < OLDEST {
+        return Err(peer(format!(
+            "perftest {} came, and {OLDEST:.2} is the oldest to work with",
+            theirs.version
+        )));
+    }
+    let memory = stock::swap_memory(stream, role, own.memory, timeout)?;
+    let peer = Peer::Stock { version: theirs.version };
+    Ok(Greeting { peer, options: own.options.clone(), memory: memory.max(own.memory) })
+}
+
+fn hello(own: &Own<'_>, options: &Options) -> Hello {
+    Hello { version: own.version.to_owned(), memory: own.memory, options: options.clone() }
+}
+
+fn ask(stream: &TcpStream, own: &Own<'_>, timeout: Duration) -> Result<Hello, VerbsError> {
+    own::send_block(stream, &hello(own, own.options), timeout)?;
+    let theirs = own::receive_block::<Hello>(stream, Some(timeout))?;
+    check_memory(&theirs)?;
+    if theirs.options == *own.options {
+        return Ok(theirs);
+    }
+    let what =
+        format!("rocade {} at the server takes the options to be others than they are", theirs.version);
+    own::send_failed(stream, &what);
+    Err(peer(what))
+}
+
+fn answer(
+    stream: &TcpStream,
+    own: &Own<'_>,
+    timeout: Duration,
+    accept: &dyn Fn(&Options) -> Result<(), String>,
+) -> Result<Hello, VerbsError> {
+    let theirs = own::receive_block::<Hello>(stream, Some(timeout))?;
+    check_memory(&theirs)?;
+    if let Err(reason) = check_options(&theirs.options).and_then(|()| accept(&theirs.options)) {
+        own::send_failed(stream, &reason);
+        return Err(peer(format!("a client asked for what is refused: {reason}")));
+    }
+    own::send_block(stream, &hello(own, &theirs.options), timeout)?;
+    Ok(theirs)
+}
+
+fn check_memory(theirs: &Hello) -> Result<(), VerbsError> {
+    let Memory { page_bytes, line_bytes } = theirs.memory;
+    let odd = || peer(format!("pages of {page_bytes} and lines of {line_bytes} bytes came"));
+    theirs.memory.is_likely().then_some(()).ok_or_else(odd)
+}
+
+fn peer(seen: String) -> VerbsError {
+    VerbsError::Peer { seen }
+}
