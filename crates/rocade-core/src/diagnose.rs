@@ -1,12 +1,11 @@
 //! Why a test between two ends failed, in a sentence with a cure, from what this end saw and knows of both. Pure: the
 //! evidence is gathered elsewhere. What is unknown is never a ground: a rule that meets `None` says nothing.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::gid::{Choice, Connection, NoChoice};
 use crate::host::{Host, Memlock};
+use crate::pair::perf::Operation;
 
 mod before;
 mod counted;
@@ -33,7 +32,7 @@ pub struct Evidence<'a> {
     pub choice: Option<&'a Choice>,
     /// The TCP connection to the other end; None before there was one.
     pub connection: Option<Connection>,
-    /// What the work requests do; None before there were any.
+    /// What the work requests do, [`Operation::Send`] in a pingpong; None before there were any.
     pub operation: Option<Operation>,
     /// This end.
     pub local: End,
@@ -90,28 +89,6 @@ pub enum Phase {
     FirstPacket,
     /// Something had arrived.
     Later,
-}
-
-/// What a work request does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Operation {
-    /// Send into a posted receive.
-    Send,
-    /// RDMA write into the other end's memory.
-    Write,
-    /// RDMA read from the other end's memory.
-    Read,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Operation::Send => "send",
-            Operation::Write => "write",
-            Operation::Read => "read",
-        })
-    }
 }
 
 /// Whether UDP datagrams to a port where nothing listens, sent from one GID's address to the other's and not to be

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::host::{GidEntry, GidType, Hca, Host, LinkLayer, Port, Transport, Usable};
 use crate::names::{GidIndex, HcaName, PortNum};
 
+mod loopback;
 mod near;
 #[cfg(test)]
 mod tests;
 
+pub use loopback::{Loopback, loopback};
 pub(crate) use near::in_subnet;
 use near::{Nearness, is_link_local, nearness_of_gid, nearness_of_netdev};
 
@@ -119,7 +121,7 @@ pub fn choose_gid(host: &Host, wish: &Wish<'_>) -> Result<Choice, NoChoice> {
             port: best.port.port,
             gid: best.entry.cloned(),
             reason: reason(&best, wish),
-            warnings: warnings(&best),
+            warnings: warnings(&best, wish),
         }),
         None => Err(no_choice(host, &ports, wish)),
     }
@@ -197,7 +199,7 @@ fn reason(best: &Candidate<'_>, wish: &Wish<'_>) -> String {
     }
 }
 
-fn warnings(best: &Candidate<'_>) -> Vec<String> {
+fn warnings(best: &Candidate<'_>, wish: &Wish<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     if best.port.usable == Usable::No {
         warnings.push(format!("{}/{}: {}", best.hca.name, best.port.port, best.port.reason));
@@ -211,7 +213,8 @@ fn warnings(best: &Candidate<'_>) -> Vec<String> {
             "GID index {index} is RoCE v1: no router forwards it, and the other end must use v1 too"
         ));
     }
-    if is_link_local(entry) && best.nearness != Nearness::ConnectionAddress {
+    let is_forced = wish.gid_index.is_some();
+    if is_link_local(entry) && (is_forced || best.nearness != Nearness::ConnectionAddress) {
         warnings.push(format!(
             "GID index {index} ({address}) is link-local: it reaches one Ethernet segment only"
         ));

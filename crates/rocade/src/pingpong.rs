@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::value_parser;
-use rocade_core::diagnose::{End, Evidence, Failure, Operation, diagnose};
+use rocade_core::diagnose::{End, Evidence, Failure, diagnose};
 use rocade_core::gid::{Choice, Connection, Wish, choose_gid};
+use rocade_core::pair::perf::Operation;
 use rocade_core::pair::{PairResult, Role};
 use rocade_core::{GidIndex, HcaName, Host, PortNum};
 use rocade_verbs::device::Mtu;

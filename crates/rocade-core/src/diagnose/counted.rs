@@ -25,15 +25,15 @@ impl Counted {
         self.0.get(name).copied()
     }
 
-    /// Those of the names that grew, with their growth.
-    pub(super) fn grown<'a>(&self, names: &'a [&'a str]) -> Vec<(&'a str, u64)> {
-        names.iter().filter_map(|name| Some((*name, self.of(name).filter(|grown| *grown > 0)?))).collect()
+    /// All that grew.
+    pub fn all_grown(&self) -> BTreeMap<String, u64> {
+        self.0.iter().filter(|(_, grown)| **grown > 0).map(|(name, grown)| (name.clone(), *grown)).collect()
     }
 
-    /// Those of the names that grew in words, as `packet_seq_err 3 more`; None where none did.
+    /// Those of the names that grew, as `packet_seq_err +3`; None where none did.
     pub(super) fn grown_in_words(&self, names: &[&str]) -> Option<String> {
-        let grown = self.grown(names);
-        let words: Vec<String> = grown.iter().map(|(name, grown)| format!("{name} +{grown}")).collect();
+        let grown = names.iter().filter_map(|name| Some((name, self.of(name).filter(|grown| *grown > 0)?)));
+        let words: Vec<String> = grown.map(|(name, grown)| format!("{name} +{grown}")).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 }

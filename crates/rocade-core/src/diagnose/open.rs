@@ -2,7 +2,7 @@
 
 use crate::absence::absence;
 use crate::gid::NoChoice;
-use crate::host::{Accessible, Hca, Host, Limit, NetnsMode, Transport};
+use crate::host::{Accessible, Hca, Host, Limit, Memlock, NetnsMode, Transport};
 
 use super::{Evidence, Said, because, errno, infiniband};
 
@@ -97,8 +97,7 @@ pub(super) fn not_offered(evidence: &Evidence<'_>, name: &str, offered: &[String
             "see `rocade inventory` for those there are",
         );
     };
-    let of_this =
-        read_library_output(evidence.library_said).into_iter().find(|said| said.hca() == Some(name));
+    let of_this = read_library_output(evidence.library_said).into_iter().find(|said| said.is_of(hca));
     if let Some(LibrarySaid::OtherAbi { provider, kernel, least, most, .. }) = of_this {
         return because(
             format!(
@@ -123,7 +122,7 @@ pub(super) fn not_offered(evidence: &Evidence<'_>, name: &str, offered: &[String
         );
     }
     let abi = hca.uverbs_abi.map_or_else(String::new, |abi| format!(" (its driver speaks verbs ABI {abi})"));
-    match (hca.verbs_provider(), &evidence.host.verbs_providers, of_this) {
+    match (provider(hca), &evidence.host.verbs_providers, of_this) {
         (Some(provider), Some(providers), _) if !providers.iter().any(|there| there == provider) => because(
             format!("the kernel has {name}, but libibverbs here has no provider {provider} for it{abi}"),
             INSTALL,
@@ -140,6 +139,11 @@ pub(super) fn not_offered(evidence: &Evidence<'_>, name: &str, offered: &[String
             "its provider is missing or of another version than the driver: `ibv_devices` says which on stderr",
         ),
     }
+}
+
+fn provider(hca: &Hca) -> Option<&'static str> {
+    let of_software = || hca.ports.iter().any(|port| port.transport == Transport::Roce).then_some("rxe");
+    if hca.software { of_software() } else { hca.verbs_provider() }
 }
 
 /// A line of libibverbs about a device (rdma-core, libibverbs/init.c).
@@ -166,10 +170,9 @@ pub enum LibrarySaid {
 }
 
 impl LibrarySaid {
-    fn hca(&self) -> Option<&str> {
-        match self {
-            LibrarySaid::OtherAbi { device, .. } | LibrarySaid::NoProvider { device } => Some(device),
-        }
+    fn is_of(&self, hca: &Hca) -> bool {
+        let (LibrarySaid::OtherAbi { device, .. } | LibrarySaid::NoProvider { device }) = self;
+        device == hca.name.as_str() || hca.uverbs.as_ref().is_some_and(|node| *device == node.node)
     }
 }
 
@@ -232,23 +235,25 @@ fn unopened(evidence: &Evidence<'_>, errno: i32) -> Said {
 
 /// ENOMEM of a verb that pins memory is the limit of locked memory, unless nothing limits it.
 fn out_of_memory(evidence: &Evidence<'_>, verb: &str, bytes: Option<u64>) -> Said {
-    let needs =
-        bytes.map_or_else(|| format!("{verb} needs"), |bytes| format!("{verb} needs {}", in_words(bytes)));
-    let limit = evidence.memlock.map(|memlock| (memlock.soft, memlock.hard));
-    match (evidence.ipc_lock, limit) {
-        (Some(true), _) | (_, Some((Limit::Unlimited, _))) => because(
-            format!("{needs} more memory than there is; no limit of locked memory is in its way"),
-            "give the container more memory, or choose a smaller -s, -q or -t",
+    let needs = |of: &str| match bytes {
+        Some(bytes) => format!("{verb} needs {} of{of}", in_words(bytes)),
+        None => format!("{verb} needs more{of} than it gets"),
+    };
+    match (evidence.ipc_lock, evidence.memlock) {
+        (Some(true), _) | (_, Some(Memlock { soft: Limit::Unlimited, .. })) => because(
+            format!("{}; no limit of locked memory is in its way", needs(" memory")),
+            "the memory itself is short: give the container more, or choose a smaller -s, -q or -t",
         ),
-        (_, Some((Limit::Bytes(soft), hard))) => because(
+        (_, Some(Memlock { soft: Limit::Bytes(soft), hard })) => because(
             format!(
-                "{needs} of locked memory; this process may lock {} in all (RLIMIT_MEMLOCK)",
+                "{}; this process may lock {} in all (RLIMIT_MEMLOCK)",
+                needs(" locked memory"),
                 in_words(soft)
             ),
             raise(evidence, hard),
         ),
         (_, None) => because(
-            format!("{needs} memory that it does not get"),
+            needs(" memory"),
             "see `ulimit -l` for the limit of locked memory, and raise it; or choose a smaller -s, -q or -t",
         ),
     }

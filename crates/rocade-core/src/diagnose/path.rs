@@ -217,7 +217,7 @@ pub(super) fn arp_flux(evidence: &Evidence<'_>) -> Option<Said> {
         because(
             format!(
                 "no packet came back, and {} and {} are in one subnet with arp_ignore 0: each answers ARP for the \
-                 other's addresses, so that packets come to the wrong HCA",
+                 other's addresses, so that packets may come to the wrong HCA",
                 own.name,
                 beside.join(", ")
             ),

@@ -1,8 +1,9 @@
 //! What the errno of a transition, the status of a completion, or silence means, once no fact of both ends explains it.
 
-use crate::host::LinkLayer;
+use crate::host::{GidType, LinkLayer};
+use crate::pair::perf::Operation;
 
-use super::{Evidence, Operation, Said, because, errno, infiniband, path};
+use super::{Evidence, Said, because, errno, infiniband, path};
 
 pub(super) fn transition_failed(evidence: &Evidence<'_>, errno: i32) -> Said {
     let facts = || {
@@ -176,6 +177,13 @@ fn nothing_came(evidence: &Evidence<'_>) -> Said {
         return because(
             format!("{cause}, though the addresses reach each other by plain UDP{fits}"),
             "is the other end still running? Then look for a filter of UDP port 4791, RoCE v2's",
+        );
+    }
+    if evidence.local.gid_type == Some(GidType::V1) {
+        return because(
+            cause,
+            "this end's GID is RoCE v1, so the other end's must be too, and in the same Ethernet segment: choose RoCE v2 \
+             GIDs at both ends (-x INDEX)",
         );
     }
     let mut cure = format!(

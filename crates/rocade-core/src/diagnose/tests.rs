@@ -1,113 +1,244 @@
-//! Each cause by the evidence that shows it.
+//! A row for every cause: what is known of a failed test, and the sentence and cure that come of it.
 
-use super::errno::{EINVAL, ENETUNREACH, ENODEV, ETIMEDOUT};
 use super::*;
-use crate::host::{GidEntry, GidType, LinkLayer, Netdev};
+use crate::gid::Choice;
+use crate::host::{
+    Accessible, CharDevice, Counter, GidEntry, GidType, Hca, LinkLayer, Netdev, Port, Transport,
+};
 use crate::names::{Gid, GidIndex, PortNum};
 use crate::pair::Endpoint;
 
-/// A host with one rail, 10.1.0.1/24 and fd01::1/64 on eth1.
-fn host() -> Host {
-    let addresses = vec![("10.1.0.1".parse().unwrap(), 24), ("fd01::1".parse().unwrap(), 64)];
-    let eth1 =
-        Netdev { name: "eth1".into(), ifindex: 2, link_type: 1, up: true, addresses, ..Netdev::default() };
-    Host { netdevs: vec![eth1], ..Host::default() }
+mod before;
+mod infiniband;
+mod open;
+mod roce;
+mod status;
+
+/// A failed test between 10.1.0.1 on eth1 of HCA rxe1 here and 10.1.0.2 there, which each row changes as it needs.
+struct Case {
+    host: Host,
+    choice: Choice,
+    failure: Failure,
+    operation: Operation,
+    local: End,
+    remote: End,
+    reach: Option<Reach>,
+    counted: Counted,
+    memlock: Option<Memlock>,
+    ipc_lock: Option<bool>,
+    library_said: String,
 }
 
-fn over(local: Option<&str>) -> Choice {
-    let entry = |address: &str| GidEntry {
+impl Case {
+    fn of(failure: Failure) -> Case {
+        let host = host();
+        let gid = host.hcas[0].ports[0].gids[0].clone();
+        let choice = Choice {
+            hca: host.hcas[0].name.clone(),
+            port: PortNum(1),
+            gid: Some(gid),
+            reason: String::new(),
+            warnings: vec![],
+        };
+        let message_bytes = Some(4096);
+        Case {
+            local: End { endpoint: endpoint(0, "10.1.0.1"), message_bytes, ..End::over(&host, &choice) },
+            remote: End { endpoint: endpoint(0, "10.1.0.2"), ..End::default() },
+            host,
+            choice,
+            failure,
+            operation: Operation::Send,
+            reach: None,
+            counted: Counted::default(),
+            memlock: None,
+            ipc_lock: None,
+            library_said: String::new(),
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Case)) -> Case {
+        change(&mut self);
+        self
+    }
+
+    /// This end's own address, with its prefix, instead of 10.1.0.1/24.
+    fn at(self, address: &str, prefix: u8) -> Case {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        self.with(|case| {
+            case.host.netdevs[0].addresses = vec![(address, prefix)];
+            let entry = case.choice.gid.as_mut().unwrap();
+            (entry.gid, entry.address) = (Gid::from_address(address), Some(address));
+            case.local.endpoint.as_mut().unwrap().gid = entry.gid;
+        })
+    }
+
+    /// The other end's GID instead of that of 10.1.0.2.
+    fn to(self, address: &str) -> Case {
+        self.with(|case| case.remote.endpoint = endpoint(0, address))
+    }
+
+    fn diagnosis(&self) -> Diagnosis {
+        diagnose(&Evidence {
+            failure: self.failure.clone(),
+            host: &self.host,
+            choice: Some(&self.choice),
+            connection: None,
+            operation: Some(self.operation),
+            local: self.local.clone(),
+            remote: self.remote.clone(),
+            reach: self.reach,
+            counted: self.counted.clone(),
+            memlock: self.memlock,
+            ipc_lock: self.ipc_lock,
+            library_said: &self.library_said,
+        })
+    }
+
+    /// The whole cause, and a part of the cure.
+    #[track_caller]
+    fn says(self, cause: &str, cure: &str) {
+        let diagnosis = self.diagnosis();
+        assert_eq!(diagnosis.cause, cause);
+        assert!(diagnosis.cure.contains(cure), "{}", diagnosis.cure);
+    }
+
+    /// Not so much as a part of it.
+    #[track_caller]
+    fn does_not_say(self, words: &str) {
+        let diagnosis = self.diagnosis();
+        let text = format!("{}\n{}", diagnosis.cause, diagnosis.cure);
+        assert!(!text.contains(words), "{text}");
+    }
+}
+
+fn endpoint(lid: u16, address: &str) -> Option<Endpoint> {
+    let gid = if address.is_empty() { Gid([0; 16]) } else { Gid::from_address(address.parse().unwrap()) };
+    Some(Endpoint { lid, qpn: 17, psn: 1, gid })
+}
+
+/// Two rails: rxe1 with 10.1.0.1/24 on eth1, rxe2 with 10.2.0.1/24 on eth2.
+fn host() -> Host {
+    let rails = [("rxe1", "eth1", "10.1.0.1", 0), ("rxe2", "eth2", "10.2.0.1", 1)];
+    let hcas = rails.map(|(name, netdev, address, minor)| hca(name, netdev, address, minor)).into();
+    let netdevs = rails.map(|(_, name, address, _)| netdev(name, address)).into();
+    Host { hcas, netdevs, ..Host::default() }
+}
+
+fn hca(name: &str, netdev: &str, address: &str, number: u32) -> Hca {
+    let gid = GidEntry {
         index: GidIndex(1),
-        gid: gid(address),
+        gid: Gid::from_address(address.parse().unwrap()),
         gid_type: Some(GidType::V2),
-        netdev: Some("eth1".into()),
+        netdev: Some(netdev.into()),
         address: Some(address.parse().unwrap()),
     };
-    Choice {
-        hca: "rxe1".parse().unwrap(),
-        port: PortNum(1),
-        gid: local.map(entry),
-        reason: String::new(),
-        warnings: vec![],
+    let port = Port {
+        link_layer: LinkLayer::Ethernet,
+        transport: Transport::Roce,
+        state: Some("ACTIVE".into()),
+        netdev: Some(netdev.into()),
+        gids: vec![gid],
+        ..Port::new(PortNum(1))
+    };
+    let node = CharDevice {
+        node: format!("uverbs{number}"),
+        major: 231,
+        minor: 192 + number,
+        accessible: Accessible::Yes,
+    };
+    Hca { software: true, uverbs: Some(node), ports: vec![port], ..Hca::new(name.parse().unwrap()) }
+}
+
+fn netdev(name: &str, address: &str) -> Netdev {
+    let addresses = vec![(address.parse().unwrap(), 24)];
+    Netdev {
+        name: name.into(),
+        ifindex: 2,
+        mtu: 1500,
+        link_type: 1,
+        up: true,
+        addresses,
+        ..Netdev::default()
     }
 }
 
-fn gid(address: &str) -> Gid {
-    Gid::from_address(address.parse().unwrap())
+/// What the port counted between a reading of zeros and this one.
+fn counted(counters: &[(&str, u64)]) -> Counted {
+    let reading = |factor: u64| -> Vec<Counter> {
+        let counter = |(name, value): &(&str, u64)| Counter {
+            file: format!("hw_counters/{name}"),
+            value: Some(1000 + value * factor),
+            saturated: false,
+            why: None,
+        };
+        counters.iter().map(counter).collect()
+    };
+    Counted::between(&reading(0), &reading(1))
 }
 
-fn cause(local: Option<&str>, remote: Gid, failure: Failure) -> Diagnosis {
-    let endpoint = |gid| Some(Endpoint { lid: 0, qpn: 17, psn: 1, gid });
-    let (host, choice) = (host(), over(local));
-    let link_layer = if local.is_some() { LinkLayer::Ethernet } else { LinkLayer::InfiniBand };
-    let message_bytes = Some(4096);
-    diagnose(&Evidence {
-        choice: Some(&choice),
-        local: End { link_layer: Some(link_layer), message_bytes, ..End::over(&host, &choice) },
-        remote: End { endpoint: endpoint(remote), ..End::default() },
-        ..Evidence::of(failure, &host)
-    })
-}
-
-const REFUSED: Failure = Failure::Transition { to: State::Rtr, errno: EINVAL };
+const NO_PACKET: &str = "both ends are connected, but no packet came back from 10.1.0.2 over eth1";
 
 #[test]
-fn gids_that_cannot_work_together_are_named_before_the_errno() {
-    for (remote, words) in [
-        (Gid([0; 16]), "sent no GID"),
-        (gid("fe80::1"), "one GID is link-local, the other is not (10.1.0.1 here, fe80::1 there)"),
-        (gid("fd01::2"), "one GID is IPv4, the other IPv6 (10.1.0.1 here, fd01::2 there)"),
-    ] {
-        let diagnosis = cause(Some("10.1.0.1"), remote, REFUSED);
-        assert!(diagnosis.cause.contains(words), "{}", diagnosis.cause);
-        assert_ne!(diagnosis.cure, "");
-    }
-    let diagnosis = cause(None, gid("10.1.0.2"), REFUSED);
-    assert!(diagnosis.cause.contains("on InfiniBand, the other on Ethernet"), "{}", diagnosis.cause);
-}
-
-#[test]
-fn an_errno_of_the_transition_is_told_by_its_cause() {
-    for (errno, words) in [
-        (ETIMEDOUT, "nobody on eth1 answers for 10.1.0.2"),
-        (ENETUNREACH, "no route to 10.1.0.2"),
-        (ENODEV, "the netdev of this end's GID (eth1) is gone"),
-        (EINVAL, "refuses the path to 10.1.0.2"),
-    ] {
-        let diagnosis =
-            cause(Some("10.1.0.1"), gid("10.1.0.2"), Failure::Transition { to: State::Rtr, errno });
-        assert!(diagnosis.cause.contains(words), "{}", diagnosis.cause);
-    }
+fn a_counter_that_was_reset_or_stood_at_its_most_or_was_read_once_says_nothing() {
+    let counter = |name: &str, value, saturated| Counter {
+        file: format!("hw_counters/{name}"),
+        value: Some(value),
+        saturated,
+        why: None,
+    };
+    let before = [counter("reset", 9, false), counter("full", 15, true), counter("grew", 1, false)];
+    let after = [
+        counter("reset", 3, false),
+        counter("full", 15, true),
+        counter("grew", 4, false),
+        counter("new", 4, false),
+    ];
+    let counted = Counted::between(&before, &after);
+    assert_eq!(
+        [counted.of("reset"), counted.of("full"), counted.of("new"), counted.of("grew")],
+        [None, None, None, Some(3)]
+    );
+    assert_eq!(counted.all_grown(), [("grew".to_owned(), 3)].into());
 }
 
 #[test]
-fn another_subnet_is_named_and_the_own_one_is_not() {
-    for failure in [
-        Failure::Completion { status: 12, done: 0 },
-        Failure::Transition { to: State::Rtr, errno: ETIMEDOUT },
-        Failure::Transition { to: State::Rtr, errno: ENETUNREACH },
-    ] {
-        let cure = |local, remote| cause(Some(local), gid(remote), failure.clone()).cure;
-        assert!(cure("10.1.0.1", "10.2.0.1").contains("10.2.0.1 is in another subnet"), "{failure:?}");
-        assert!(!cure("10.1.0.1", "10.1.0.9").contains("another subnet"), "{failure:?}");
-        assert!(cure("fd01::1", "fd02::1").contains("fd02::1 is in another subnet"), "{failure:?}");
+fn a_phase_is_told_with_each_failure_and_rdma_itself_begins_with_the_transition() {
+    let phases = [
+        (Failure::Resolve { name: "a".into() }, Phase::NameResolution),
+        (Failure::Tcp { server: "a".into(), port: 1, errno: 111 }, Phase::Tcp),
+        (Failure::Exchange(Exchange::Refused { reason: "b".into() }), Phase::Exchange),
+        (Failure::Verb { verb: "ibv_reg_mr".into(), errno: 12, bytes: None }, Phase::Opening),
+        (Failure::Transition { to: State::Init, errno: 22 }, Phase::Opening),
+        (Failure::Transition { to: State::Rtr, errno: 22 }, Phase::Transition),
+        (Failure::Completion { status: 12, done: 0 }, Phase::FirstPacket),
+        (Failure::Silence { done: 3 }, Phase::Later),
+        (Failure::Data, Phase::Later),
+    ];
+    for (failure, phase) in phases {
+        assert_eq!(failure.is_of_rdma(), phase >= Phase::Transition, "{failure:?}");
+        assert_eq!(Case::of(failure).diagnosis().phase, phase);
     }
 }
 
+/// What is said where nothing at all is known but the failure: of neither end a word that it does not carry.
 #[test]
-fn silence_before_the_first_round_trip_is_the_path_and_later_the_other_end() {
-    let at = |done| cause(Some("10.1.0.1"), gid("10.1.0.2"), Failure::Silence { done });
-    assert!(at(0).cause.contains("no packet came back"), "{}", at(0).cause);
-    assert!(at(7).cause.contains("fell silent after 7 messages"), "{}", at(7).cause);
-}
-
-#[test]
-fn unlike_message_sizes_are_named_from_either_side() {
-    for failure in [
-        Failure::Size { seen: 64 },
-        Failure::Completion { status: 1, done: 0 },
-        Failure::Completion { status: 2, done: 0 },
-        Failure::Completion { status: 9, done: 0 },
+fn a_failure_alone_is_no_ground_for_a_word_about_either_end() {
+    let host = Host::default();
+    for (failure, cause) in [
+        (Failure::Transition { to: State::Rtr, errno: 22 }, "the kernel refuses the path to the other end"),
+        (Failure::Completion { status: 10, done: 0 }, "the other end refuses messages"),
+        (
+            Failure::Silence { done: 0 },
+            "both ends are connected, but no packet came back from the other end over this end's netdev",
+        ),
+        (Failure::Silence { done: 2 }, "the other end fell silent after 2 messages"),
+        (
+            Failure::Verb { verb: "ibv_reg_mr".into(), errno: 12, bytes: None },
+            "ibv_reg_mr needs more memory than it gets",
+        ),
     ] {
-        assert_eq!(cause(Some("10.1.0.1"), gid("10.1.0.2"), failure).cure, "give both ends the same -s");
+        let mut evidence = Evidence::of(failure, &host);
+        evidence.operation = Some(Operation::Send);
+        assert_eq!(diagnose(&evidence).cause, cause);
     }
 }

@@ -6,6 +6,9 @@ use super::*;
 use crate::host::{Accessible, CharDevice, Netdev, Transport};
 use crate::names::Gid;
 
+mod cases;
+mod loopback;
+
 /// (index, address, type, netdev)
 type GidSpec = (u32, &'static str, GidType, Option<&'static str>);
 
@@ -173,11 +176,15 @@ fn a_forced_index_is_used_and_its_oddities_are_told() {
         [(0, vec!["RoCE v1", "link-local"]), (1, vec!["link-local"]), (3, vec![]), (4, vec!["foreign"])]
     {
         let wish = Wish { hca: Some(&name), gid_index: Some(GidIndex(index)), ..Wish::default() };
-        let choice = choose_gid(&host, &wish).unwrap();
-        assert_eq!(choice.gid.unwrap().index, GidIndex(index));
-        assert_eq!(choice.warnings.len(), words.len(), "{:?}", choice.warnings);
-        for (warning, word) in choice.warnings.iter().zip(words) {
-            assert!(warning.contains(word), "{warning}");
+        for connection in
+            [None, connection("10.1.0.1", "10.1.0.2"), connection("fe80::5054:ff:fe00:1", "fe80::2")]
+        {
+            let choice = choose_gid(&host, &Wish { connection, ..wish }).unwrap();
+            assert_eq!(choice.gid.unwrap().index, GidIndex(index));
+            assert_eq!(choice.warnings.len(), words.len(), "{:?}", choice.warnings);
+            for (warning, word) in choice.warnings.iter().zip(&words) {
+                assert!(warning.contains(word), "{warning}");
+            }
         }
     }
 }

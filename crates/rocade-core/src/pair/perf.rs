@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Role;
 use crate::gid::Choice;
 use crate::host::GidType;
-use crate::names::{Gid, HcaName, PortNum};
+use crate::names::{Gid, HcaName, Pkey, PortNum};
 
 pub mod block;
 mod both;
@@ -229,10 +229,19 @@ pub struct EndFacts {
     pub gid: Option<Gid>,
     /// The GID's RoCE version.
     pub gid_type: Option<GidType>,
+    /// MTU of the netdev of its GID, bytes.
+    #[serde(default)]
+    pub netdev_mtu_bytes: Option<u32>,
     /// Active MTU of its port, bytes.
     pub active_mtu_bytes: Option<u32>,
     /// Rate of its port, 10⁹ bit/s.
     pub rate_gbps: Option<f64>,
+    /// Its partition key; 0x0000 where the entry in use is unset. None on Ethernet.
+    #[serde(default)]
+    pub pkey: Option<Pkey>,
+    /// LID of its port's subnet manager, 0 where there is none. None on Ethernet.
+    #[serde(default)]
+    pub sm_lid: Option<u16>,
 }
 
 /// What was found of one size.

@@ -1,0 +1,124 @@
+//! Names, TCP and the exchange.
+
+use super::*;
+
+fn exchange(exchange: Exchange) -> Case {
+    Case::of(Failure::Exchange(exchange))
+}
+
+#[test]
+fn a_name_without_an_address_is_told_apart_from_an_end_that_does_not_answer() {
+    Case::of(Failure::Resolve { name: "node-b".into() })
+        .says("no address could be found for the name node-b", "getent ahosts node-b");
+}
+
+#[test]
+fn each_way_that_tcp_fails_is_told() {
+    for (errno, cause, cure) in [
+        (
+            111,
+            "nothing listens on TCP port 18515 of 10.1.0.2, or a firewall refuses it",
+            "start the waiting end",
+        ),
+        (110, "10.1.0.2 did not answer on TCP port 18515", "NetworkPolicy"),
+        (113, "neither 10.1.0.2 nor a router on the way to it answers", "ip neigh"),
+        (101, "this end has no route to 10.1.0.2", "ip route get 10.1.0.2"),
+        (13, "no connection to TCP port 18515 of 10.1.0.2 came about", "waiting end"),
+    ] {
+        Case::of(Failure::Tcp { server: "10.1.0.2".into(), port: 18515, errno }).says(cause, cure);
+    }
+}
+
+#[test]
+fn what_speaks_at_the_other_end_is_recognised_by_its_first_bytes() {
+    let wanted = "the version";
+    for (seen, cause, cure) in [
+        (
+            &b"0000:000012:29a650:00000000000000000000ffff0a090001\0"[..],
+            "the other end speaks ibv_rc_pingpong's protocol where the version was to come",
+            "the same test",
+        ),
+        (
+            b"6.06\0\0\0\0\0\0\0\0\0\0\0\0",
+            "the other end speaks the protocol of ib_write_bw and its kin where the version was to come",
+            "the same test",
+        ),
+        (
+            b"0000:0001:000013:d34eb0:0005d7:",
+            "the other end tells the address of one more QP where the version was to come",
+            "the same -q",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2", "the other end is no RDMA test: SSH answers on that TCP port", "-p"),
+        (b"HTTP/1.1 400 Bad Request", "the other end is no RDMA test: HTTP answers on that TCP port", "-p"),
+        (&[0x16, 3, 1, 0, 9], "the other end is no RDMA test: TLS answers on that TCP port", "-p"),
+        (b"hello", "the other end sent something else than the version", "nothing else listens"),
+        (b"", "the other end sent something else than the version", "nothing else listens"),
+        (b"6.06", "the other end sent something else than the version", "nothing else listens"),
+    ] {
+        let seen = seen.to_vec();
+        exchange(Exchange::Garbage { wanted: wanted.into(), seen }).says(cause, cure);
+    }
+}
+
+#[test]
+fn an_exchange_that_ends_early_is_told_by_how_it_ended() {
+    let wanted = "its address".to_owned();
+    for (failed, cause) in [
+        (
+            Exchange::Closed { wanted: wanted.clone(), after_bytes: 0 },
+            "the other end closed the connection instead of sending its address",
+        ),
+        (
+            Exchange::Closed { wanted: wanted.clone(), after_bytes: 5 },
+            "the other end closed the connection after 5 bytes of its address",
+        ),
+        (
+            Exchange::Timeout { wanted: wanted.clone(), after_bytes: 0, seconds: 10 },
+            "the other end sent nothing for 10 s where its address was to come",
+        ),
+        (
+            Exchange::Timeout { wanted: wanted.clone(), after_bytes: 7, seconds: 10 },
+            "the other end sent 7 bytes of its address and no more for 10 s",
+        ),
+        (
+            Exchange::Broken { wanted: wanted.clone(), errno: 104 },
+            "the other end ended while its address was under way",
+        ),
+        (
+            Exchange::Broken { wanted: wanted.clone(), errno: 32 },
+            "the TCP connection broke while its address was under way",
+        ),
+    ] {
+        exchange(failed).says(cause, "output");
+    }
+}
+
+/// A stock tool that cannot use an address closes without a word; both ends' GIDs say why.
+#[test]
+fn a_connection_that_is_closed_after_unlike_gids_were_told_is_explained_by_them() {
+    let closed = Exchange::Closed { wanted: "its address".into(), after_bytes: 0 };
+    exchange(closed)
+        .to("fd01::2")
+        .says("one GID is IPv4, the other IPv6 (10.1.0.1 here, fd01::2 there)", "one family at both ends");
+}
+
+#[test]
+fn versions_and_unlike_options_are_named_with_their_flags() {
+    exchange(Exchange::Version { theirs: "6.28".into() })
+        .says("the other end announces version 6.28, whose exchange is another one", "6.29 or newer");
+    exchange(Exchange::Refused { reason: "2 clients are the most".into() })
+        .says("the other end will not: 2 clients are the most", "change that option");
+    for (what, name, cure) in [
+        (Unlike::Test, "test", "the same test"),
+        (Unlike::Size, "message size (-s)", "the same -s"),
+        (Unlike::QueuePairs, "number of QPs (-q)", "the same -q"),
+        (Unlike::Direction, "direction (-b)", "-b at both ends"),
+        (Unlike::Iterations, "number of messages (-n)", "the same -n"),
+        (Unlike::Duration, "end of the test (-D or -n)", "the same -D"),
+        (Unlike::Addressing, "addressing", "-x"),
+    ] {
+        let unlike = |there| exchange(Exchange::Unlike { what, here: "2".into(), there });
+        unlike(Some("4".into())).says(&format!("the ends differ in their {name}: 2 here, 4 there"), cure);
+        unlike(None).says(&format!("the ends differ in their {name}: 2 here, another there"), cure);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a status, a silence and the counters mean.
+
+use super::*;
+
+#[test]
+fn unlike_message_sizes_are_named_from_either_side() {
+    let cure = "give both ends the same -s";
+    Case::of(Failure::Size { seen: 64 })
+        .says("the other end sends messages of 64 bytes, this one of 4096", cure);
+    for status in [1, 2] {
+        Case::of(Failure::Completion { status, done: 0 })
+            .says("the other end's messages are larger than 4096 bytes", cure);
+    }
+    for status in [9, 10, 11] {
+        Case::of(Failure::Completion { status, done: 0 })
+            .says("the other end refuses messages of 4096 bytes", cure);
+    }
+    for status in [1, 9, 10, 11] {
+        Case::of(Failure::Completion { status, done: 0 })
+            .with(|case| case.remote.message_bytes = Some(64))
+            .says("this end's messages have 4096 bytes, the other end's 64", cure);
+    }
+}
+
+#[test]
+fn a_remote_access_error_of_a_write_or_read_is_the_other_ends_memory() {
+    for operation in [Operation::Write, Operation::Read] {
+        let access =
+            || Case::of(Failure::Completion { status: 10, done: 5 }).with(|case| case.operation = operation);
+        access().says(
+            "the other end's memory does not take messages of 4096 bytes: it registered less, or not for this operation",
+            "with -a, both -a",
+        );
+        access()
+            .with(|case| case.remote.message_bytes = Some(2))
+            .says("this end's messages have 4096 bytes, the other end's 2", "the same -s");
+    }
+}
+
+#[test]
+fn a_receiver_that_is_not_ready_is_told_by_status_or_by_what_the_port_counted() {
+    let cause = "the other end had no receive posted for too long (RNR)";
+    Case::of(Failure::Completion { status: 13, done: 3 }).says(cause, "a larger -r");
+    for (counter, done) in [("rnr_nak_retry_err", 0), ("rcvd_rnr_err", 0), ("rcvd_rnr_err", 9)] {
+        Case::of(Failure::Silence { done })
+            .with(|case| case.counted = counted(&[(counter, 4)]))
+            .says(&format!("{cause}; this port counted {counter} +4"), "a larger -r");
+    }
+    Case::of(Failure::Silence { done: 0 })
+        .with(|case| case.counted = counted(&[("rcvd_rnr_err", 0)]))
+        .says(NO_PACKET, "ping");
+}
+
+/// F75: traffic in a class that is not lossless hangs under load; counters and the forced class tell.
+#[test]
+fn packets_lost_before_a_silence_are_told_with_their_counters_and_the_traffic_class_in_use() {
+    let lost = |change: fn(&mut Case)| {
+        Case::of(Failure::Silence { done: 70_000 })
+            .with(|case| case.counted = counted(&[("out_of_sequence", 12), ("packet_seq_err", 3)]))
+            .with(change)
+    };
+    let cause = "the other end fell silent after 70000 messages, and packets were lost or reordered: this port counted \
+                 packet_seq_err +3, out_of_sequence +12";
+    lost(|case| case.local.traffic_class = Some(106))
+        .says(cause, "a priority that is not lossless (traffic class 106, DSCP 26)");
+    lost(|case| {
+        case.local.traffic_class = Some(106);
+        case.host.hcas[0].ports[0].traffic_class = Some(0);
+    })
+    .says(cause, "(the port forces traffic class 0, DSCP 0)");
+}
+
+#[test]
+fn retries_alone_which_a_busy_host_has_as_well_are_no_loss() {
+    let retries = [("completer_retry_err", 5), ("duplicate_request", 2)];
+    Case::of(Failure::Silence { done: 7 })
+        .with(|case| case.counted = counted(&retries))
+        .says("the other end fell silent after 7 messages", "a smaller -n");
+    Case::of(Failure::Silence { done: 0 }).with(|case| case.counted = counted(&retries)).says(
+        &format!("{NO_PACKET} (this port counted completer_retry_err +5, duplicate_request +2)"),
+        "ping",
+    );
+}
+
+#[test]
+fn the_rest_is_told_as_the_status_stands() {
+    Case::of(Failure::Completion { status: 5, done: 1 })
+        .says("the QP broke down before this request", "the first error above");
+    Case::of(Failure::Completion { status: 4, done: 1 }).says("the HCA gave up a work request", "dmesg");
+    Case::of(Failure::Completion { status: 12, done: 7 })
+        .says("the other end fell silent after 7 messages", "a smaller -n");
+    Case::of(Failure::Data).says("data arrived changed, though every packet's checksum was right", "IOMMU");
+}
