@@ -1,9 +1,11 @@
 //! What can go wrong with verbs, and which of it is a failure of RDMA itself.
 
 use std::io;
+use std::time::Duration;
 
-use rocade_core::diagnose::{Failure, State};
+use rocade_core::diagnose::{Exchange, Failure, State, Unlike};
 use rocade_core::pair::ParseMessageError;
+use rocade_core::pair::perf::block::BlockError;
 
 /// An operation that failed, on what; the cause is the source.
 #[derive(Debug, thiserror::Error)]
@@ -86,14 +88,16 @@ pub enum VerbsError {
         /// The index.
         index: u32,
     },
-    /// The TCP exchange with the other end went wrong.
-    #[error("wanted {wanted}; {seen}")]
+    /// A message of the TCP exchange did not come, or go, as it was to.
+    #[error("wanted {wanted}; {}", .end.words(.seen))]
     Exchange {
         /// What was to come or go.
         wanted: String,
-        /// What happened instead.
-        seen: String,
-        /// Errno, where there is one.
+        /// The bytes that came; the first of them, if they are many.
+        seen: Vec<u8>,
+        /// What happened then.
+        end: Ended,
+        /// Errno of a connection that broke.
         source: Option<io::Error>,
     },
     /// The other end sent something else than its address.
@@ -103,17 +107,25 @@ pub enum VerbsError {
         #[from]
         source: ParseMessageError,
     },
-    /// The other end is not, or not a fitting version of, perftest or rocade.
-    #[error("wanted perftest's version, or rocade's; {seen}")]
-    Peer {
-        /// What came instead.
-        seen: String,
+    /// The other end, which is rocade too, sent something else than what was due.
+    #[error("wanted {wanted}")]
+    Block {
+        /// What was due.
+        wanted: &'static str,
+        /// What came.
+        source: BlockError,
+    },
+    /// The other end's version of the protocol cannot be spoken with.
+    #[error("the other end is perftest {theirs}, whose exchange is another one")]
+    Version {
+        /// As it announces it.
+        theirs: String,
     },
     /// Both ends were started with options that do not fit each other.
-    #[error("{what} differs: {here} here, {} there", .there.as_deref().unwrap_or("another"))]
+    #[error("the ends differ in {}: {here} here, {} there", in_words(*.what), .there.as_deref().unwrap_or("another"))]
     Unlike {
         /// What differs.
-        what: &'static str,
+        what: Unlike,
         /// At this end.
         here: String,
         /// At the other end; None where only that they differ is known.
@@ -123,6 +135,12 @@ pub enum VerbsError {
     #[error("the other end gave up: {reason}")]
     Refused {
         /// Its words.
+        reason: String,
+    },
+    /// The client asks for what this end will not do.
+    #[error("a client asked for what is refused here: {reason}")]
+    Declined {
+        /// Why it is refused.
         reason: String,
     },
     /// A work request completed with an error.
@@ -169,6 +187,53 @@ pub enum VerbsError {
     },
 }
 
+/// How a message ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It came whole, and is something else.
+    Whole,
+    /// The other end closed the connection.
+    Closed,
+    /// The time was up.
+    TimeUp {
+        /// The time.
+        after: Duration,
+    },
+    /// The connection broke.
+    Broke,
+}
+
+/// So many bytes of a wrong answer are shown.
+const SHOWN: usize = 32;
+
+impl Ended {
+    fn words(self, seen: &[u8]) -> String {
+        let bytes = match seen {
+            [] => "0 bytes".to_owned(),
+            _ => format!("{} bytes: `{}`", seen.len(), seen[..seen.len().min(SHOWN)].escape_ascii()),
+        };
+        match self {
+            Ended::Whole => format!("{bytes} came"),
+            Ended::Closed => format!("the other end closed the connection after {bytes}"),
+            Ended::TimeUp { after } => format!("the time of {} s was up after {bytes}", after.as_secs_f32()),
+            Ended::Broke => format!("the connection broke after {bytes}"),
+        }
+    }
+}
+
+/// As the option is named.
+fn in_words(what: Unlike) -> &'static str {
+    match what {
+        Unlike::Test => "their test",
+        Unlike::Size => "the size of a message",
+        Unlike::QueuePairs => "the number of QPs",
+        Unlike::Direction => "the directions",
+        Unlike::Iterations => "the number of messages",
+        Unlike::Duration => "a test's end, by number or by time",
+        Unlike::Addressing => "addressing",
+    }
+}
+
 impl VerbsError {
     /// The failure that this is, for a diagnosis; None where the error says all there is to say.
     pub fn failure(&self) -> Option<Failure> {
@@ -195,6 +260,39 @@ impl VerbsError {
             VerbsError::Silence { done, .. } => Failure::Silence { done: u64::from(*done) },
             VerbsError::Size { seen, .. } => Failure::Size { seen: *seen },
             VerbsError::Data { .. } => Failure::Data,
+            _ => return self.exchange().map(Failure::Exchange),
+        })
+    }
+
+    /// What went wrong in the exchange over TCP, if anything did.
+    fn exchange(&self) -> Option<Exchange> {
+        Some(match self {
+            VerbsError::Exchange { wanted, seen, end, source } => {
+                let (wanted, after_bytes) = (wanted.clone(), seen.len());
+                match end {
+                    Ended::Closed => Exchange::Closed { wanted, after_bytes },
+                    Ended::TimeUp { after } => {
+                        Exchange::Timeout { wanted, after_bytes, seconds: after.as_secs() }
+                    }
+                    Ended::Broke => {
+                        let errno = source.as_ref().and_then(io::Error::raw_os_error);
+                        Exchange::Broken { wanted, errno: errno.unwrap_or_default() }
+                    }
+                    Ended::Whole => Exchange::Garbage { wanted, seen: seen.clone() },
+                }
+            }
+            VerbsError::Garbage { source } => Exchange::Garbage {
+                wanted: "the other end's address".to_owned(),
+                seen: source.seen.clone().into_bytes(),
+            },
+            VerbsError::Block { wanted, .. } => {
+                Exchange::Garbage { wanted: (*wanted).to_owned(), seen: vec![] }
+            }
+            VerbsError::Version { theirs } => Exchange::Version { theirs: theirs.clone() },
+            VerbsError::Unlike { what, here, there } => {
+                Exchange::Unlike { what: *what, here: here.clone(), there: there.clone() }
+            }
+            VerbsError::Refused { reason } => Exchange::Refused { reason: reason.clone() },
             _ => return None,
         })
     }
@@ -226,8 +324,8 @@ impl VerbsError {
                 "choose a lower index with -x; addresses that went and came again may have one"
             }
             VerbsError::Exchange { .. } | VerbsError::Garbage { .. } => {
-                "the other end must be rocade pingpong or ibv_rc_pingpong; if it is, see its output: it closes without a \
-                 word when it cannot use our address"
+                "the other end must run the same test, of rocade or the stock tool; if it does, see its output: it closes \
+                 without a word when it cannot use our address"
             }
             _ => return None,
         })

@@ -147,7 +147,7 @@ mod tests {
     fn a_peer_that_says_nothing_closes_or_sends_garbage_is_told_in_both_roles() {
         for role in [Role::Server, Role::Client] {
             let error = refusal(role, SHORT, silent).to_string();
-            assert!(error.ends_with("the time was up after 0 bytes"), "{role:?}: {error}");
+            assert!(error.ends_with("the time of 0.2 s was up after 0 bytes"), "{role:?}: {error}");
             let error = refusal(role, LONG, |mut stream| {
                 stream.write_all(&[b'G'; MESSAGE_BYTES]).unwrap();
                 silent(stream);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::message::{Key, Memory};
-use super::{Amount, EndFacts, Measure, Options, SizeResult, Sizes, Test};
+use super::{EndFacts, Options, SizeResult, Test};
 
 /// Largest payload, bytes.
 pub const LARGEST: usize = 64 << 10;
@@ -135,6 +135,12 @@ pub enum BlockError {
         /// Length that its header says.
         bytes: u64,
     },
+    /// A block of another kind than the one that is due.
+    #[error("{} came", .kind.words())]
+    Other {
+        /// Its kind.
+        kind: Kind,
+    },
     /// The payload is not of its kind.
     #[error("{reason}")]
     Payload {
@@ -192,42 +198,4 @@ fn read_options<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
     };
     all.extend(told);
     serde_json::from_value(Value::Object(all)).map_err(D::Error::custom)
-}
-
-/// Options that no test can have, as a peer may send them: what is wrong with the first.
-pub fn check_options(options: &Options) -> Result<(), String> {
-    let sizes = options.sizes.each();
-    let latency = options.test.measure == Measure::Latency;
-    let within = |name: &str, value: u64, least: u64, most: u64| {
-        (least..=most)
-            .contains(&value)
-            .then_some(())
-            .ok_or_else(|| format!("{name} is {value}, not {least} to {most}"))
-    };
-    if let Sizes::List(list) = &options.sizes {
-        within("the number of sizes", list.len() as u64, 1, 1000)?;
-    }
-    for size in sizes {
-        within("the size of a message", u64::from(size), 1, 1 << 31)?;
-    }
-    match options.amount {
-        Amount::Iterations(count) => within("the number of messages", count, 1, 1 << 40)?,
-        Amount::Seconds(seconds) => within("the time", u64::from(seconds), 1, 1 << 24)?,
-    }
-    within("the number of QPs", u64::from(options.qps), 1, if latency { 1 } else { 16384 })?;
-    within("the depth of sends", u64::from(options.tx_depth), 1, 1 << 16)?;
-    within("the depth of receives", u64::from(options.rx_depth), 1, 1 << 16)?;
-    within("CQ moderation", u64::from(options.cq_moderation), 1, 1 << 16)?;
-    within("the service level", u64::from(options.service_level), 0, 15)?;
-    within("the acknowledgement timeout", u64::from(options.ack_timeout), 0, 31)?;
-    if options.bidirectional && latency {
-        return Err("a latency test has no two directions".to_owned());
-    }
-    if options.mtu_bytes.is_some_and(|bytes| super::message::mtu_message(bytes).is_none()) {
-        return Err("an MTU is 256, 512, 1024, 2048 or 4096 bytes".to_owned());
-    }
-    match options.rate_limit_gbps {
-        Some(limit) if !(limit.is_finite() && limit > 0.0) => Err("the rate limit is not above 0".to_owned()),
-        _ => Ok(()),
-    }
 }

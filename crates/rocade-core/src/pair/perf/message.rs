@@ -70,7 +70,7 @@ pub struct Memory {
 
 impl Memory {
     /// No host has larger pages or lines; what an end sends is not believed beyond it.
-    const LARGEST: Memory = Memory { page_bytes: 1 << 20, line_bytes: 4096 };
+    pub const LARGEST: Memory = Memory { page_bytes: 1 << 20, line_bytes: 4096 };
 
     /// The larger of each.
     pub fn max(self, other: Memory) -> Memory {

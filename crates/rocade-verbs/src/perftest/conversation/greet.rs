@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::Options;
-use rocade_core::pair::perf::block::{Hello, check_options};
+use rocade_core::pair::perf::block::{BlockError, Content, Hello};
 use rocade_core::pair::perf::message::{Announcement, DIALECT, Memory, OLDEST, VERSION_BYTES};
 
 use super::{own, stock};
@@ -73,7 +73,7 @@ pub fn greet(
     let what = "the other end's version";
     let theirs: [u8; VERSION_BYTES] = stock::swap(stream, role, &Announcement::own(), what, timeout)?;
     let Some(theirs) = Announcement::parse(&theirs) else {
-        return Err(peer(format!("`{}` came", theirs.escape_ascii())));
+        return Err(stock::garbage(what, &theirs));
     };
     if let Some(dialect) = theirs.dialect {
         let dialect = dialect.min(DIALECT);
@@ -85,10 +85,7 @@ pub fn greet(
         return Ok(Greeting { peer, options: theirs.options, memory: theirs.memory.max(own.memory) });
     }
     if theirs.number() < OLDEST {
-        return Err(peer(format!(
-            "perftest {} came, and {OLDEST:.2} is the oldest to work with",
-            theirs.version
-        )));
+        return Err(VerbsError::Version { theirs: theirs.version });
     }
     let memory = stock::swap_memory(stream, role, own.memory, timeout)?;
     let peer = Peer::Stock { version: theirs.version };
@@ -106,10 +103,10 @@ fn ask(stream: &TcpStream, own: &Own<'_>, timeout: Duration) -> Result<Hello, Ve
     if theirs.options == *own.options {
         return Ok(theirs);
     }
-    let what =
-        format!("rocade {} at the server takes the options to be others than they are", theirs.version);
-    own::send_failed(stream, &what);
-    Err(peer(what))
+    let reason =
+        format!("the server, rocade {}, understands other options than were asked for", theirs.version);
+    own::send_failed(stream, &reason);
+    Err(odd(reason))
 }
 
 fn answer(
@@ -120,9 +117,10 @@ fn answer(
 ) -> Result<Hello, VerbsError> {
     let theirs = own::receive_block::<Hello>(stream, Some(timeout))?;
     check_memory(&theirs)?;
-    if let Err(reason) = check_options(&theirs.options).and_then(|()| accept(&theirs.options)) {
+    let checked = theirs.options.check().map_err(|contradiction| contradiction.to_string());
+    if let Err(reason) = checked.and_then(|()| accept(&theirs.options)) {
         own::send_failed(stream, &reason);
-        return Err(peer(format!("a client asked for what is refused: {reason}")));
+        return Err(VerbsError::Declined { reason });
     }
     own::send_block(stream, &hello(own, &theirs.options), timeout)?;
     Ok(theirs)
@@ -130,10 +128,10 @@ fn answer(
 
 fn check_memory(theirs: &Hello) -> Result<(), VerbsError> {
     let Memory { page_bytes, line_bytes } = theirs.memory;
-    let odd = || peer(format!("pages of {page_bytes} and lines of {line_bytes} bytes came"));
-    theirs.memory.is_likely().then_some(()).ok_or_else(odd)
+    let error = || odd(format!("pages of {page_bytes} and lines of {line_bytes} bytes"));
+    theirs.memory.is_likely().then_some(()).ok_or_else(error)
 }
 
-fn peer(seen: String) -> VerbsError {
-    VerbsError::Peer { seen }
+fn odd(reason: String) -> VerbsError {
+    VerbsError::Block { wanted: Hello::KIND.words(), source: BlockError::Payload { reason } }
 }

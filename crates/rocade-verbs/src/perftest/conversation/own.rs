@@ -25,7 +25,7 @@ pub(super) fn send_block<T: Content>(
     content: &T,
     timeout: Duration,
 ) -> Result<(), VerbsError> {
-    let block = block::write(content).map_err(|error| garbage(T::KIND, &error))?;
+    let block = block::write(content).map_err(|error| garbage(T::KIND, error))?;
     let what = T::KIND.words();
     exchange::send(stream, &block, what, timeout).map_err(|error| last_words(stream).unwrap_or(error))
 }
@@ -35,12 +35,8 @@ pub(super) fn receive_block<T: Content>(stream: &TcpStream, wait: Option<Duratio
     let (kind, payload) = receive_any(stream, T::KIND, wait)?;
     match kind {
         Kind::Failed => Err(refused(&payload)),
-        kind if kind == T::KIND => parse_payload(&payload).map_err(|error| garbage(kind, &error)),
-        other => Err(VerbsError::Exchange {
-            wanted: T::KIND.words().to_owned(),
-            seen: format!("{} came", other.words()),
-            source: None,
-        }),
+        kind if kind == T::KIND => parse_payload(&payload).map_err(|error| garbage(kind, error)),
+        other => Err(garbage(T::KIND, BlockError::Other { kind: other })),
     }
 }
 
@@ -50,12 +46,11 @@ fn receive_any(
     wait: Option<Duration>,
 ) -> Result<(Kind, Vec<u8>), VerbsError> {
     let mut header = [0; HEADER_BYTES];
-    exchange::fill(stream, &mut header, wait).map_err(|broken| broken.error(wanted.words(), &header))?;
-    let (kind, length) = parse_header(&header).map_err(|error| garbage(wanted, &error))?;
+    exchange::fill(stream, &mut header, wanted.words(), wait)?;
+    let (kind, length) = parse_header(&header).map_err(|error| garbage(wanted, error))?;
     let mut payload = vec![0; length];
     let rest = wait.map_or(LAST_WORDS, |wait| wait.min(LAST_WORDS));
-    exchange::fill(stream, &mut payload, Some(rest))
-        .map_err(|broken| broken.error(kind.words(), &payload))?;
+    exchange::fill(stream, &mut payload, kind.words(), Some(rest))?;
     Ok((kind, payload))
 }
 
@@ -85,8 +80,8 @@ fn refused(payload: &[u8]) -> VerbsError {
     VerbsError::Refused { reason: reason.replace(char::is_control, " ") }
 }
 
-fn garbage(kind: Kind, error: &BlockError) -> VerbsError {
-    VerbsError::Exchange { wanted: kind.words().to_owned(), seen: error.to_string(), source: None }
+fn garbage(kind: Kind, source: BlockError) -> VerbsError {
+    VerbsError::Block { wanted: kind.words(), source }
 }
 
 impl Conversation<'_> {
@@ -109,7 +104,9 @@ impl Conversation<'_> {
         let Mtu(theirs) = self.swap_block(&Mtu(own_bytes), Some(self.timeout))?;
         match mtu_message(theirs) {
             Some(_) => Ok(theirs),
-            None => Err(VerbsError::Peer { seen: format!("an MTU of {theirs} bytes came") }),
+            None => {
+                Err(garbage(Kind::Mtu, BlockError::Payload { reason: format!("an MTU of {theirs} bytes") }))
+            }
         }
     }
 
@@ -122,8 +119,8 @@ impl Conversation<'_> {
         for own in self.own.chunks(KEYS_EACH) {
             let Keys(theirs) = self.swap_block(&Keys(own.to_vec()), Some(self.timeout))?;
             if theirs.len() != own.len() {
-                let seen = format!("{} keys came for {} of this end's", theirs.len(), own.len());
-                return Err(VerbsError::Peer { seen });
+                let reason = format!("{} keys came for {} of this end's", theirs.len(), own.len());
+                return Err(garbage(Kind::Keys, BlockError::Payload { reason }));
             }
             remote.extend(theirs);
         }

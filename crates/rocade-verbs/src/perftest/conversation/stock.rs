@@ -11,7 +11,7 @@ use rocade_core::pair::perf::order::Step;
 use rocade_core::pair::{DONE, Role};
 
 use super::Conversation;
-use crate::error::VerbsError;
+use crate::error::{Ended, VerbsError};
 use crate::exchange;
 
 /// Sends a message and receives one of the same size: the client in this order, the server in the other.
@@ -37,7 +37,7 @@ fn swap_within(
     (timeout, wait): (Duration, Option<Duration>),
 ) -> Result<(), VerbsError> {
     let send = || exchange::send(stream, own, what, timeout);
-    let mut receive = || exchange::fill(stream, theirs, wait).map_err(|broken| broken.error(what, theirs));
+    let mut receive = || exchange::fill(stream, theirs, what, wait);
     match role {
         Role::Client => {
             send()?;
@@ -56,24 +56,21 @@ pub(super) fn swap_memory(
     own: Memory,
     timeout: Duration,
 ) -> Result<Memory, VerbsError> {
-    let swap = |own: u32, what| swap(stream, role, &own.to_be_bytes(), what, timeout);
-    let page_bytes = u32::from_be_bytes(swap(own.page_bytes, "the other end's size of a page")?);
-    let line_bytes = u32::from_be_bytes(swap(own.line_bytes, "the other end's size of a cache line")?);
-    let theirs = Memory { page_bytes, line_bytes };
-    match theirs.is_likely() {
-        true => Ok(theirs),
-        false => Err(VerbsError::Peer {
-            seen: format!("pages of {page_bytes} and lines of {line_bytes} bytes came"),
-        }),
-    }
+    let swap = |own: u32, most: u32, what| {
+        let theirs = swap(stream, role, &own.to_be_bytes(), what, timeout)?;
+        let bytes = u32::from_be_bytes(theirs);
+        let is_likely = bytes.is_power_of_two() && bytes <= most;
+        is_likely.then_some(bytes).ok_or_else(|| garbage(what, &theirs))
+    };
+    let page_bytes = swap(own.page_bytes, Memory::LARGEST.page_bytes, "the other end's size of a page")?;
+    let line_bytes =
+        swap(own.line_bytes, Memory::LARGEST.line_bytes, "the other end's size of a cache line")?;
+    Ok(Memory { page_bytes, line_bytes })
 }
 
-fn garbage(wanted: &str, seen: &[u8]) -> VerbsError {
-    VerbsError::Exchange {
-        wanted: wanted.to_owned(),
-        seen: format!("`{}` came", seen.escape_ascii()),
-        source: None,
-    }
+pub(super) fn garbage(wanted: &str, seen: &[u8]) -> VerbsError {
+    let (wanted, seen) = (wanted.to_owned(), seen.to_vec());
+    VerbsError::Exchange { wanted, seen, end: Ended::Whole, source: None }
 }
 
 const KEY: &str = "the other end's key";
@@ -133,15 +130,16 @@ impl Conversation<'_> {
     pub(super) fn look_for_end(&self) -> Result<(), VerbsError> {
         let mut first = [0; KEY_BYTES_WITH_GID];
         let is_due = !self.order.closing.is_empty() || !self.order.found_each.is_empty();
-        let error = |seen: &str, source| VerbsError::Exchange {
+        let error = |end, source| VerbsError::Exchange {
             wanted: "the other end to run".to_owned(),
-            seen: seen.to_owned(),
+            seen: vec![],
+            end,
             source,
         };
         match exchange::peek(self.stream, &mut first) {
-            Ok(Some(0)) if is_due => Err(error("it closed the connection", None)),
+            Ok(Some(0)) if is_due => Err(error(Ended::Closed, None)),
             Ok(_) => Ok(()),
-            Err(source) => Err(error("the connection broke", Some(source))),
+            Err(source) => Err(error(Ended::Broke, Some(source))),
         }
     }
 }
