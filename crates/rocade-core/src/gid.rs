@@ -18,8 +18,8 @@ mod near;
 mod tests;
 
 pub use loopback::{Loopback, loopback};
-pub(crate) use near::in_subnet;
-use near::{Nearness, is_link_local, nearness_of_gid, nearness_of_netdev};
+use near::{Nearness, nearness_of_gid, nearness_of_netdev};
+pub(crate) use near::{in_subnet, is_link_local};
 
 /// What is known and asked for when the choice is made.
 #[derive(Debug, Clone, Copy, Default)]

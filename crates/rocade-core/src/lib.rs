@@ -8,6 +8,7 @@ pub mod check;
 pub mod config;
 pub mod diagnose;
 pub mod distance;
+pub mod environment;
 pub mod finding;
 pub mod gid;
 pub mod health;

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::log::{Format, Level};
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, config, install, inventory, pingpong, plan, snapshot, status};
+use crate::{agent, check, config, env, exec, install, inventory, pingpong, plan, snapshot, status};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -32,6 +32,10 @@ pub(crate) enum Command {
     /// Look at configurations of the agent without running it
     #[command(subcommand)]
     Config(config::Command),
+    /// Tell the variables by which NCCL, UCX, NVSHMEM, libfabric and Gloo use the HCAs that were granted here
+    Env(env::Args),
+    /// Set those variables and become a program
+    Exec(exec::Args),
     /// Offer this node's HCAs to the kubelet, as a configuration says
     #[command(version, disable_version_flag = true)]
     Agent(agent::Args),
@@ -52,6 +56,8 @@ impl Command {
             Command::Plan(args) => plan::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Config(command) => config::run(&command),
+            Command::Env(args) => env::run(&args),
+            Command::Exec(args) => Ok(exec::run(&args)),
             Command::Agent(args) => agent::run(&args, log),
             Command::Status(args) => status::run(&args, terminal),
             Command::Pingpong(args) => pingpong::run(&args),

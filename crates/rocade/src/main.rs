@@ -8,6 +8,8 @@ mod check;
 mod cli;
 mod columns;
 mod config;
+mod env;
+mod exec;
 mod install;
 mod inventory;
 mod links;

@@ -14,6 +14,12 @@ pub(crate) enum Outcome {
     Failed = 1,
     /// It could not look: usage, unreadable file, no connection.
     CouldNotLook = 2,
+    /// A program was not run for a reason of rocade's own, as env(1) and timeout(1) have it.
+    NotRun = 125,
+    /// A program was found and cannot be run (POSIX, Shell Command Language 2.8.2).
+    NotRunnable = 126,
+    /// A program was not found.
+    NotFound = 127,
 }
 
 impl From<Outcome> for ExitCode {
@@ -63,10 +69,15 @@ pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(outcome) => outcome.into(),
         Err(error) if error.is::<ReaderGone>() => Outcome::Good.into(),
         Err(error) => {
-            tell(render_error(&error).trim_end());
+            tell_error(&error);
             Outcome::CouldNotLook.into()
         }
     }
+}
+
+/// Prints an error's chain and hint on stderr.
+pub(crate) fn tell_error(error: &anyhow::Error) {
+    tell(render_error(error).trim_end());
 }
 
 fn render_error(error: &anyhow::Error) -> String {

@@ -40,7 +40,7 @@ pub(super) fn nearness_of_netdev(
 }
 
 /// fe80::/10 or 169.254.0.0/16.
-pub(super) fn is_link_local(entry: &GidEntry) -> bool {
+pub(crate) fn is_link_local(entry: &GidEntry) -> bool {
     entry.gid.is_link_local() || entry.gid.ipv4().is_some_and(|v4| v4.is_link_local())
 }
 

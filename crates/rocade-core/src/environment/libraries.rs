@@ -1,0 +1,313 @@
+//! The variables of each library, in the order in which they are shown.
+
+use super::devices::Rail;
+use super::fabric::Fabric;
+use super::gids::Family;
+use super::pairing::{Pairs, is_guest};
+use super::sheet::Sheet;
+use super::sockets::{self, SocketInterface};
+use super::{Given, Library, NcclSource, Reach};
+use crate::host::{Distance, Host};
+
+/// Entries that UCX takes of a list.
+const UCX_LIST: usize = 64;
+
+/// What the variables are told from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) host: &'a Host,
+    pub(super) given: &'a Given<'a>,
+    /// Nearest first.
+    pub(super) rails: &'a [Rail<'a>],
+    pub(super) fabric: &'a Fabric<'a>,
+    pub(super) pairs: &'a Pairs,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn nccl_rails(&self) -> impl Iterator<Item = &'a Rail<'a>> {
+        self.rails.iter().filter(|rail| rail.nccl)
+    }
+
+    fn has_roce(&self) -> bool {
+        self.fabric.nccl_roce().next().is_some()
+    }
+
+    /// A value that the grants of all resources agree on: `TC` or `SL`; None where no pool sets it.
+    pub(super) fn of_pool(&self, what: &str) -> Result<Option<String>, String> {
+        let prefix = format!("ROCADE_{what}_");
+        let of_grants = self.given.variables.iter().filter(|(name, _)| name.starts_with(&prefix));
+        let mut values: Vec<&String> =
+            of_grants.map(|(_, value)| value).filter(|value| !value.is_empty()).collect();
+        values.sort();
+        values.dedup();
+        match values[..] {
+            [] => Ok(None),
+            [only] => Ok(Some(only.clone())),
+            _ => Err(values.into_iter().cloned().collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+pub(super) fn fill(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
+    fill_nccl_devices(facts, sheet);
+    fill_gid(facts, sheet, Library::Nccl, &NCCL);
+    fill_class(facts, sheet, Library::Nccl, "NCCL_IB_TC", "NCCL_IB_SL");
+    fill_distance(facts, sheet);
+    let socket = sockets::choose(facts.host);
+    fill_socket(sheet, Library::Nccl, "NCCL_SOCKET_IFNAME", "=", &socket);
+    fill_ucx(facts, sheet);
+    fill_nvshmem(facts, sheet, &socket);
+    fill_libfabric(facts, sheet);
+    fill_socket(sheet, Library::Gloo, "GLOO_SOCKET_IFNAME", "", &socket);
+}
+
+const NOTHING: &str = "no HCA is granted, opens here and can be used";
+
+fn list<'a>(rails: impl Iterator<Item = &'a Rail<'a>>) -> Option<String> {
+    let names: Vec<String> = rails.map(Rail::name).collect();
+    (!names.is_empty()).then(|| names.join(","))
+}
+
+/// Why these devices.
+fn ground(facts: &Facts<'_>) -> String {
+    let order = if facts.pairs.pairs.is_empty() { "" } else { ", nearest to the GPUs first" };
+    let says = |rail: &Rail<'_>| crate::pod::is_granted(facts.host, rail.hca).is_some();
+    let granted =
+        if facts.rails.iter().any(says) { "granted, open here" } else { "open here (no grant says which)" };
+    match (facts.fabric.unsure.is_empty(), facts.rails.is_empty()) {
+        (_, true) => NOTHING.to_owned(),
+        (true, _) => format!("{granted} and usable{order}"),
+        (false, _) => format!("{granted} and usable{order}; {}", facts.fabric.unsure.join("; ")),
+    }
+}
+
+fn fill_nccl_devices(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
+    let value = list(facts.nccl_rails()).map(|list| format!("={list}"));
+    sheet.put(Library::Nccl, "NCCL_IB_HCA", "P5", value, ground(facts));
+}
+
+/// Names of the variables by which a library chooses a GID as NCCL does.
+struct GidVariables {
+    family: &'static str,
+    version: &'static str,
+    range: &'static str,
+    index: &'static str,
+    /// Whether its own version of these counts, as NCCL's.
+    versioned: bool,
+}
+
+const NCCL: GidVariables = GidVariables {
+    family: "NCCL_IB_ADDR_FAMILY",
+    version: "NCCL_IB_ROCE_VERSION_NUM",
+    range: "NCCL_IB_ADDR_RANGE",
+    index: "NCCL_IB_GID_INDEX",
+    versioned: true,
+};
+
+const NVSHMEM: GidVariables = GidVariables {
+    family: "NVSHMEM_IB_ADDR_FAMILY",
+    version: "NVSHMEM_IB_ROCE_VERSION_NUM",
+    range: "NVSHMEM_IB_ADDR_RANGE",
+    index: "NVSHMEM_IB_GID_INDEX",
+    versioned: false,
+};
+
+fn fill_gid(facts: &Facts<'_>, sheet: &mut Sheet<'_>, library: Library, names: &GidVariables) {
+    let (given, fabric) = (facts.given, facts.fabric);
+    let unset = unset_ground(facts, names);
+    let set = |value: Option<String>| if unset.is_none() { value } else { None };
+    let why = |ground: String| unset.clone().unwrap_or(ground);
+    let family = fabric.family.map(Family::variable);
+    let family_why = if family.is_some() {
+        "the family of the ports' own addresses"
+    } else {
+        "all own addresses are link-local"
+    };
+    sheet.put(library, names.family, "N7", set(family.map(str::to_owned)), why(family_why.into()));
+    sheet.put(
+        library,
+        names.version,
+        "N6",
+        set(family.map(|_| "2".to_owned())),
+        why("version 1 is not routed".into()),
+    );
+    let range = match &fabric.range {
+        Ok((network, prefix)) => (Some(format!("{network}/{prefix}")), range_ground(given).to_owned()),
+        Err(why) => (None, why.clone()),
+    };
+    sheet.put(library, names.range, "N8", set(range.0), why(range.1));
+    let (index, ground) = index(facts, library == Library::Nccl);
+    sheet.put(library, names.index, "P4", index, ground);
+}
+
+fn range_ground(given: &Given<'_>) -> &'static str {
+    match (given.range, given.reach) {
+        (Some(_), _) => "asked for",
+        (None, Reach::Handed) => "the network that holds the ports' own addresses",
+        (None, Reach::OwnFile) => "the network of the ports' own addresses in this Pod",
+    }
+}
+
+/// Why none of family, version and range is set.
+fn unset_ground(facts: &Facts<'_>, names: &GidVariables) -> Option<String> {
+    if facts.nccl_rails().next().is_none() {
+        return Some(NOTHING.to_owned());
+    }
+    if !facts.has_roce() {
+        return Some("InfiniBand ports need none".to_owned());
+    }
+    let version = facts.given.nccl;
+    (names.versioned && !version.chooses_gid())
+        .then(|| format!("NCCL {version} does not know it: it came with 2.21"))
+}
+
+/// An index, where one may be given and all ports have the same.
+fn index(facts: &Facts<'_>, has_own_file: bool) -> (Option<String>, String) {
+    let given = facts.given;
+    let may = given.gid_index || (given.reach == Reach::OwnFile && has_own_file);
+    if !facts.has_roce() {
+        let why = if facts.rails.is_empty() { NOTHING } else { "InfiniBand ports need none" };
+        return (None, why.to_owned());
+    }
+    match (may, facts.fabric.common_index()) {
+        (true, Ok(index)) => {
+            (Some(index.to_string()), "the index of the own address, the same on all ports".into())
+        }
+        (true, Err(each)) => (None, format!("the ports differ, and one index counts for all: {each}")),
+        (false, Ok(index)) => (
+            None,
+            format!("{index} is right in this Pod and may be wrong in the next; asked for with --gid-index"),
+        ),
+        (false, Err(each)) => (None, format!("the ports differ, and one index counts for all: {each}")),
+    }
+}
+
+fn fill_class(
+    facts: &Facts<'_>,
+    sheet: &mut Sheet<'_>,
+    library: Library,
+    class: &'static str,
+    level: &'static str,
+) {
+    let roce = facts.rails.iter().any(Rail::is_roce);
+    let told = |what: &str, value: Result<Option<String>, String>| match value {
+        _ if facts.rails.is_empty() => (None, NOTHING.to_owned()),
+        Ok(Some(value)) => (Some(value), format!("the pool's {what}")),
+        Ok(None) => (None, format!("no pool says a {what}; the library's own stays")),
+        Err(values) => (None, format!("the granted pools differ: {values}")),
+    };
+    let (value, why) = match roce || facts.rails.is_empty() {
+        true => told("traffic class", facts.of_pool("TC")),
+        false => (None, "InfiniBand goes by service level".to_owned()),
+    };
+    sheet.put(library, class, if library == Library::Ucx { "U3" } else { "P8" }, value, why);
+    let (value, why) = told("service level", facts.of_pool("SL"));
+    sheet.put(library, level, "P8", value, why);
+}
+
+fn fill_distance(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
+    let far: Vec<String> = facts
+        .pairs
+        .pairs
+        .iter()
+        .filter(|pair| pair.distance > Distance::Pxb)
+        .map(|pair| format!("{} {} {}", pair.gpu, pair.distance, pair.hca))
+        .collect();
+    let why = match (&facts.pairs.none, far.is_empty()) {
+        (Some(why), _) => why.clone(),
+        (None, true) => "every GPU has an HCA at PXB or nearer: the default reaches them".to_owned(),
+        (None, false) => format!(
+            "the default stays: NCCL goes through the CPU's memory at {}; PHB only where it was measured to be better",
+            far.join(", ")
+        ),
+    };
+    sheet.put(Library::Nccl, "NCCL_NET_GDR_LEVEL", "N13", None, why);
+    if is_guest(facts.host) {
+        let why = "a virtual machine: NCCL reads the provider's /var/run/nvidia-topologyd/virtualTopology.xml by itself; name another here";
+        sheet.put(Library::Nccl, "NCCL_TOPO_FILE", "N14", None, why);
+    }
+}
+
+fn fill_socket(
+    sheet: &mut Sheet<'_>,
+    library: Library,
+    name: &'static str,
+    exactly: &str,
+    socket: &Result<SocketInterface, String>,
+) {
+    let rule = if library == Library::Gloo { "G1" } else { "P7" };
+    match socket {
+        Ok(socket) => {
+            sheet.put(library, name, rule, Some(format!("{exactly}{}", socket.name)), socket.why.clone());
+        }
+        Err(why) => sheet.put(library, name, rule, None, why.clone()),
+    }
+}
+
+fn fill_ucx(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
+    sheet.put(Library::Ucx, "UCX_NET_DEVICES", "P5", list(facts.rails.iter().take(UCX_LIST)), ground(facts));
+    let (index, why) = index(facts, false);
+    sheet.put(Library::Ucx, "UCX_IB_GID_INDEX", "P4", index, why);
+    fill_class(facts, sheet, Library::Ucx, "UCX_IB_TRAFFIC_CLASS", "UCX_IB_SL");
+    sheet.put(
+        Library::Ucx,
+        "UCX_TLS",
+        "U4",
+        None,
+        "all transports; UCX takes the fastest that the devices have",
+    );
+}
+
+fn fill_nvshmem(facts: &Facts<'_>, sheet: &mut Sheet<'_>, socket: &Result<SocketInterface, String>) {
+    let value = list(facts.nccl_rails());
+    let mapping = value.as_ref().map(|_| "1".to_owned());
+    let why = if mapping.is_some() { "a list of HCAs counts only with it" } else { NOTHING };
+    sheet.put(Library::Nvshmem, "NVSHMEM_ENABLE_NIC_PE_MAPPING", "S1", mapping, why);
+    sheet.put(Library::Nvshmem, "NVSHMEM_HCA_LIST", "S1", value, ground(facts));
+    fill_gid(facts, sheet, Library::Nvshmem, &NVSHMEM);
+    fill_class(facts, sheet, Library::Nvshmem, "NVSHMEM_IB_TRAFFIC_CLASS", "NVSHMEM_IB_SL");
+    fill_socket(sheet, Library::Nvshmem, "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "=", socket);
+    let v6 = socket.as_ref().is_ok_and(|socket| socket.family == Some(Family::V6));
+    let why = if v6 { "the interface has IPv6 alone" } else { "the default, AF_INET, fits" };
+    let value = v6.then(|| Family::V6.variable().to_owned());
+    sheet.put(Library::Nvshmem, "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", "P7", value, why);
+}
+
+fn fill_libfabric(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut netdevs: Vec<&str> = Vec::new();
+    for rail in facts.rails {
+        if !names.contains(&rail.hca.name.as_str()) {
+            names.push(rail.hca.name.as_str());
+        }
+        let netdev = rail.own.and_then(|own| own.netdev.as_deref()).or_else(|| ipoib(facts.host, rail));
+        netdevs.extend(netdev.filter(|netdev| !netdevs.contains(netdev)));
+    }
+    let join = |names: &[&str]| (!names.is_empty()).then(|| names.join(","));
+    let several = if names.len() > 1 { "; older versions take one name" } else { "" };
+    let why = format!("{}{several}", ground(facts));
+    sheet.put(Library::Libfabric, "FI_VERBS_DEVICE_NAME", "F1", join(&names), why);
+    let why = match (netdevs.is_empty(), facts.rails.is_empty()) {
+        (_, true) => NOTHING,
+        (true, _) => "no port has an interface with an address here, which its connections need",
+        (false, _) => "the interfaces of these devices, by whose addresses it connects",
+    };
+    sheet.put(Library::Libfabric, "FI_VERBS_IFACE", "F1", join(&netdevs), why);
+    let (index, why) = index(facts, false);
+    sheet.put(Library::Libfabric, "FI_VERBS_GID_IDX", "F1", index, why);
+}
+
+/// The interface of an InfiniBand port, where it has an address.
+fn ipoib<'a>(host: &'a Host, rail: &Rail<'a>) -> Option<&'a str> {
+    let netdev = rail.port.netdev.as_deref().filter(|_| !rail.is_roce())?;
+    host.netdev(netdev).filter(|netdev| sockets::reaches(netdev)).map(|netdev| netdev.name.as_str())
+}
+
+/// How NCCL's version is known, in words.
+pub(super) fn version_in_words(source: &NcclSource) -> String {
+    match source {
+        NcclSource::Asked => "as --nccl says".to_owned(),
+        NcclSource::Library(file) => format!("by the file {file}"),
+        NcclSource::Assumed => "assumed: say it with --nccl".to_owned(),
+    }
+}
