@@ -166,11 +166,14 @@ fn register(pd: &ProtectionDomain, mapping: &Mapping, access: Access) -> Option<
     let (start, bytes) = (mapping.start(), mapping.bytes());
     // Flags that a provider may ignore need the newer function; without it they are left out, as by the header's inline.
     let newer = library.optional.reg_mr_iova2.filter(|_| access.relaxed_ordering);
-    // SAFETY: the mapping has this size, and is freed only once it is not registered.
-    NonNull::new(match newer {
+    let address = start as u64;
+    let raw = match newer {
+        // SAFETY: the mapping has this size, and is freed only once it is not registered.
         Some(register) => unsafe {
-            register(pd.raw.as_ptr(), start.cast(), bytes, start as u64, flags | IBV_ACCESS_RELAXED_ORDERING)
+            register(pd.raw.as_ptr(), start.cast(), bytes, address, flags | IBV_ACCESS_RELAXED_ORDERING)
         },
+        // SAFETY: likewise.
         None => unsafe { library.verbs.ibv_reg_mr(pd.raw.as_ptr(), start.cast(), bytes, flags as i32) },
-    })
+    };
+    NonNull::new(raw)
 }

@@ -10,7 +10,16 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     (
         "rocade-core",
-        &["garde", "schemars", "serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"],
+        &[
+            "garde",
+            "hdrhistogram",
+            "schemars",
+            "serde",
+            "serde-saphyr",
+            "serde_json",
+            "serde_path_to_error",
+            "thiserror",
+        ],
     ),
     (
         "rocade-host",

@@ -17,6 +17,7 @@ pub mod expect;
 pub mod message;
 pub mod order;
 mod settle;
+pub mod statistics;
 
 pub use both::of_both;
 pub use settle::Contradiction;
