@@ -24,6 +24,16 @@ pub enum Role {
     Client,
 }
 
+impl Role {
+    /// The other end's.
+    pub fn other(self) -> Role {
+        match self {
+            Role::Server => Role::Client,
+            Role::Client => Role::Server,
+        }
+    }
+}
+
 /// Where one end's QP is to be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {

@@ -144,26 +144,40 @@ pub enum VerbsError {
         reason: String,
     },
     /// A work request completed with an error.
-    #[error("{request} of round trip {} failed: {text} (status {status})", .done + 1)]
+    #[error(
+        "a {request} failed after {done} that were good: {text} (status {status}, vendor's code {vendor_err})"
+    )]
     Completion {
-        /// `send` or `receive`.
+        /// `send`, `receive` or `message`.
         request: &'static str,
         /// `enum ibv_wc_status`.
         status: u32,
-        /// libibverbs' word for it.
+        /// The vendor's own code.
+        vendor_err: u32,
+        /// libibverbs' word for the status.
         text: String,
-        /// Round trips before it.
-        done: u32,
+        /// Messages, or round trips, before it.
+        done: u64,
+    },
+    /// An event says that the test cannot go on.
+    #[error("{event} on {on} after {done} messages")]
+    Event {
+        /// libibverbs' words for it.
+        event: String,
+        /// HCA, or HCA/port.
+        on: String,
+        /// Messages before it.
+        done: u64,
     },
     /// No work request completed in time.
-    #[error("nothing happened for {seconds} s after {done} of {of} round trips")]
+    #[error("nothing happened for {seconds} s after {done}{} messages", .of.map(|of| format!(" of {of}")).unwrap_or_default())]
     Silence {
         /// The timeout.
         seconds: u64,
-        /// Round trips made.
-        done: u32,
-        /// Round trips wanted.
-        of: u32,
+        /// Messages, or round trips, done.
+        done: u64,
+        /// As many were wanted; None where that is not known.
+        of: Option<u64>,
     },
     /// A message of another size arrived.
     #[error("a message of {seen} bytes arrived, {wanted} were expected")]
@@ -177,7 +191,7 @@ pub enum VerbsError {
     #[error("byte {at} of message {message} is 0x{seen:02x}, expected 0x{wanted:02x}")]
     Data {
         /// Number of the message, from 1.
-        message: u32,
+        message: u64,
         /// Offset of the first wrong byte.
         at: usize,
         /// The byte that arrived.
@@ -255,9 +269,9 @@ impl VerbsError {
                 Failure::Transition { to, errno: errno(source) }
             }
             VerbsError::Completion { status, done, .. } => {
-                Failure::Completion { status: *status, done: u64::from(*done) }
+                Failure::Completion { status: *status, done: *done }
             }
-            VerbsError::Silence { done, .. } => Failure::Silence { done: u64::from(*done) },
+            VerbsError::Silence { done, .. } => Failure::Silence { done: *done },
             VerbsError::Size { seen, .. } => Failure::Size { seen: *seen },
             VerbsError::Data { .. } => Failure::Data,
             _ => return self.exchange().map(Failure::Exchange),

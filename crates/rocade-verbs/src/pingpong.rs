@@ -76,7 +76,7 @@ impl Pingpong {
         let device = Device::open(library, &setup.hca)?;
         let port = device.port(setup.port)?;
         let mtu = choose_mtu(&device, &setup, port.active_mtu)?;
-        let gid = read_gid(&device, &setup)?;
+        let gid = read_gid(&device, setup.port, setup.gid_index)?;
         let pd = ProtectionDomain::new(&device)?;
         let region = MemoryRegion::new(&pd, 2 * setup.message_bytes as usize)?;
         let cq = CompletionQueue::new(&device, setup.rx_depth + 1, setup.events)?;
@@ -142,11 +142,12 @@ fn choose_mtu(device: &Device, setup: &Setup, active: Option<Mtu>) -> Result<Mtu
     }
 }
 
-fn read_gid(device: &Device, setup: &Setup) -> Result<Gid, VerbsError> {
-    let Some(index) = setup.gid_index else { return Ok(Gid([0; 16])) };
+/// All zero without an index.
+pub(crate) fn read_gid(device: &Device, port: PortNum, index: Option<GidIndex>) -> Result<Gid, VerbsError> {
+    let Some(index) = index else { return Ok(Gid([0; 16])) };
     device
-        .gid(setup.port, index)?
-        .ok_or_else(|| VerbsError::UnsetGid { port: device.port_name(setup.port), index: index.0 })
+        .gid(port, index)?
+        .ok_or_else(|| VerbsError::UnsetGid { port: device.port_name(port), index: index.0 })
 }
 
 /// 24 bits that differ from run to run, so that packets of an earlier one are not taken for this one's.

@@ -108,6 +108,11 @@ impl SendRing {
         self.posted
     }
 
+    /// Whether the latest message makes no completion.
+    pub fn is_unsignalled(&self) -> bool {
+        self.unsignalled > 0
+    }
+
     /// Marks those of the chain that make a completion.
     #[inline]
     fn signal(&mut self, first: *mut ibv_send_wr, count: usize, is_last: bool) {

@@ -11,6 +11,7 @@ use rocade_core::pair::perf::order::{Order, Step};
 use rocade_core::pair::perf::{Amount, EndFacts, Options, SizeResult, of_both};
 
 use crate::error::VerbsError;
+use crate::exchange;
 
 mod greet;
 mod memory;
@@ -163,6 +164,17 @@ impl<'a> Conversation<'a> {
     /// that explains why nothing happens. For use while a run is silent, or has failed.
     pub fn look(&self) -> Result<(), VerbsError> {
         if self.is_own() { self.look_for_block() } else { self.look_for_key() }
+    }
+
+    /// Whether, without waiting, the other end has written something that is not read yet, has closed, or the connection
+    /// broke: in the middle of a run the other end has then come to its end.
+    pub fn has_spoken(&self) -> bool {
+        !matches!(exchange::peek(self.stream, &mut [0]), Ok(None))
+    }
+
+    /// Between two ends of rocade: both hear whether both go on.
+    pub fn agree(&mut self, go_on: bool) -> Result<bool, VerbsError> {
+        self.swap_go_on(go_on, self.patience)
     }
 
     fn is_own(&self) -> bool {

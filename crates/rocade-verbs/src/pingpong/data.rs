@@ -61,7 +61,7 @@ impl Check {
         match differs {
             None => Ok(()),
             Some(at) => Err(VerbsError::Data {
-                message: message + 1,
+                message: u64::from(message) + 1,
                 at,
                 seen: self.seen[at],
                 wanted: self.wanted[at],

@@ -137,7 +137,7 @@ mod tests {
             stream.write_all(&endpoint(1).to_message()).unwrap();
             stream.read(&mut [0]).unwrap()
         });
-        let failed = |_| Err(VerbsError::Silence { seconds: 0, done: 0, of: 0 });
+        let failed = |_| Err(VerbsError::Silence { seconds: 0, done: 0, of: None });
         shake_hands(&stream, Role::Server, &endpoint(2), LONG, failed).unwrap_err();
         drop(stream);
         assert_eq!(client.join().unwrap(), 0);

@@ -75,8 +75,9 @@ impl Pingpong {
             return Err(VerbsError::Completion {
                 request: if is_send { "send" } else { "receive" },
                 status: completion.status,
+                vendor_err: completion.vendor_err,
                 text: self.qp.completions().status_text(completion.status),
-                done: progress.received,
+                done: u64::from(progress.received),
             });
         }
         if is_send {
@@ -135,7 +136,8 @@ impl Pingpong {
             let deadline = *deadline.get_or_insert(now + self.setup.timeout);
             if now >= deadline {
                 let seconds = self.setup.timeout.as_secs();
-                return Err(VerbsError::Silence { seconds, done, of: self.setup.iterations });
+                let of = Some(u64::from(self.setup.iterations));
+                return Err(VerbsError::Silence { seconds, done: u64::from(done), of });
             }
             if self.setup.events {
                 queue.arm()?;

@@ -82,7 +82,10 @@ pub const KEYS_EACH: usize = 256;
 
 /// Its sender has come so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Barrier;
+pub struct Barrier {
+    /// There is more to come of what both repeat.
+    pub go_on: bool,
+}
 
 /// What its sender found of one size; None of an end that measured nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

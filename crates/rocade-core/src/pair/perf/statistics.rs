@@ -207,8 +207,13 @@ const ENOUGH: u64 = 4;
 impl Timeline {
     /// Begins at `start`, with nothing done.
     pub fn new(start: u64) -> Timeline {
+        Timeline::beginning_with(start, 0)
+    }
+
+    /// Begins at `start`, by when so many messages were done.
+    pub fn beginning_with(start: u64, done: u64) -> Timeline {
         let mut points = Vec::with_capacity(POINTS);
-        points.push((start, 0));
+        points.push((start, done));
         Timeline { points, spacing: SPACING, due: start + SPACING }
     }
 

@@ -129,7 +129,11 @@ impl Conversation<'_> {
     }
 
     pub(super) fn swap_barrier_block(&self, wait: Option<Duration>) -> Result<(), VerbsError> {
-        self.swap_block(&Barrier, wait).map(drop)
+        self.swap_go_on(true, wait).map(drop)
+    }
+
+    pub(super) fn swap_go_on(&self, go_on: bool, wait: Option<Duration>) -> Result<bool, VerbsError> {
+        self.swap_block(&Barrier { go_on }, wait).map(|theirs| go_on && theirs.go_on)
     }
 
     pub(super) fn swap_results(&self, wait: Option<Duration>) -> Result<Option<SizeResult>, VerbsError> {

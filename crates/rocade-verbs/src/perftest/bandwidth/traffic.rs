@@ -1,0 +1,287 @@
+//! The loop's own part: posting in turn over the QPs, several messages with one call, and taking what completes. It
+//! allocates nothing and reads the clock once for several messages.
+
+use rocade_core::pair::perf::statistics::Peak;
+
+use super::super::clock;
+use super::super::data::Pattern;
+use super::super::receives::{NUMBER, RECEIVE, Receives, qp_of};
+use super::super::silence::Silence;
+use crate::cq::{Batch, Completion, CompletionQueue};
+use crate::error::VerbsError;
+use crate::mr::MemoryRegion;
+use crate::ring::SendRing;
+
+/// Messages that one call posts at most.
+pub(super) const TOGETHER: u64 = 32;
+
+/// What one end sends and receives.
+pub(super) struct Traffic<'a> {
+    pub(super) cq: &'a CompletionQueue,
+    pub(super) region: &'a MemoryRegion,
+    pub(super) batch: Batch,
+    pub(super) silence: Silence<'a>,
+    pub(super) sender: Option<Sender>,
+    pub(super) receiver: Option<Receiver>,
+}
+
+/// What a step came to.
+pub(super) enum Seen {
+    /// Nothing, and the clock was not read.
+    Nothing,
+    /// Nothing, at this time.
+    Clock(u64),
+    /// Completions, at this time.
+    Completions(u64),
+}
+
+/// What an end sends.
+pub(super) struct Sender {
+    pub(super) lanes: Vec<Lane>,
+    pub(super) message_bytes: usize,
+    /// Messages of a QP that may be under way.
+    pub(super) depth: u64,
+    /// Messages a nanosecond, counted from `start`.
+    pub(super) rate: Option<f64>,
+    pub(super) start: u64,
+    /// Of all QPs since `start`.
+    pub(super) posted: u64,
+    pub(super) done: u64,
+    pub(super) fill: Option<Filler>,
+    pub(super) peak: Option<Peak>,
+}
+
+/// One QP of a sender; messages are counted as its ring does.
+pub(super) struct Lane {
+    ring: SendRing,
+    done: u64,
+    target: u64,
+}
+
+/// What a sender fills its messages with, and where they lie in turn.
+pub(super) struct Filler {
+    pub(super) patterns: Vec<Pattern>,
+    pub(super) places: Vec<Vec<usize>>,
+}
+
+/// What an end receives.
+pub(super) struct Receiver {
+    pub(super) receives: Receives,
+    pub(super) message_bytes: u32,
+    /// Of each QP, and of all.
+    pub(super) received: Vec<u64>,
+    pub(super) done: u64,
+    pub(super) expected: Option<u64>,
+    pub(super) patterns: Option<Vec<Pattern>>,
+}
+
+impl Traffic<'_> {
+    /// Runs so many messages of each QP through.
+    pub(super) fn warm_up(&mut self, count: u64) -> Result<(), VerbsError> {
+        self.begin(Some(count), None);
+        while !self.is_sent() {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// From now on so many messages of each QP are sent, None for as many as go until [`Traffic::stop`]. Gives the time.
+    pub(super) fn begin(&mut self, count: Option<u64>, peak: Option<Peak>) -> u64 {
+        let start = clock::now();
+        if let Some(sender) = &mut self.sender {
+            (sender.start, sender.posted, sender.done, sender.peak) = (start, 0, 0, peak);
+            for lane in &mut sender.lanes {
+                lane.target = count.map_or(NUMBER, |count| lane.ring.posted() + count);
+            }
+        }
+        start
+    }
+
+    /// No more is sent but one last message of each QP that has one under way which makes no completion.
+    pub(super) fn stop(&mut self) {
+        for lane in self.sender.iter_mut().flat_map(|sender| &mut sender.lanes) {
+            lane.target = lane.ring.posted() + u64::from(lane.ring.is_unsignalled());
+        }
+    }
+
+    /// Messages that are done: sent ones of an end that sends.
+    #[inline]
+    pub(super) fn done(&self) -> u64 {
+        match (&self.sender, &self.receiver) {
+            (Some(sender), _) => sender.done,
+            (None, Some(receiver)) => receiver.done,
+            (None, None) => 0,
+        }
+    }
+
+    /// All that was to be sent is done.
+    #[inline]
+    pub(super) fn is_sent(&self) -> bool {
+        self.sender.as_ref().is_none_or(|sender| sender.lanes.iter().all(|lane| lane.done >= lane.target))
+    }
+
+    /// That, and all that was to be received has come.
+    #[inline]
+    pub(super) fn is_complete(&self) -> bool {
+        self.receiver.as_ref().is_none_or(|receiver| Some(receiver.done) == receiver.expected)
+            && self.is_sent()
+    }
+
+    /// Messages a second in the fastest stretch, where that was asked for.
+    pub(super) fn peak(&self) -> Option<f64> {
+        self.sender.as_ref()?.peak.as_ref()?.messages_per_second()
+    }
+
+    /// Posts what may be, and takes what completed.
+    #[inline]
+    pub(super) fn step(&mut self) -> Result<Seen, VerbsError> {
+        if let Some(sender) = &mut self.sender {
+            sender.post(self.region)?;
+        }
+        if self.cq.poll_many(&mut self.batch)? == 0 {
+            return self.nothing();
+        }
+        self.silence.broken();
+        let now = clock::now();
+        let batch = std::mem::take(&mut self.batch);
+        let taken = batch.iter().try_for_each(|completion| self.take(&completion));
+        self.batch = batch;
+        taken?;
+        if let Some(sender) = &mut self.sender {
+            sender.note(now);
+        }
+        Ok(Seen::Completions(now))
+    }
+
+    #[inline]
+    fn nothing(&mut self) -> Result<Seen, VerbsError> {
+        if self.sender.as_ref().is_some_and(Sender::is_held_back) {
+            self.silence.broken();
+            return Ok(Seen::Clock(clock::now()));
+        }
+        let done = self.done();
+        Ok(self.silence.goes_on(done)?.map_or(Seen::Nothing, Seen::Clock))
+    }
+
+    #[inline]
+    fn take(&mut self, completion: &Completion) -> Result<(), VerbsError> {
+        if completion.status != 0 {
+            return Err(self.failed(completion));
+        }
+        match (&mut self.sender, &mut self.receiver) {
+            (_, Some(receiver)) if completion.wr_id & RECEIVE != 0 => receiver.take(completion, self.region),
+            (Some(sender), _) => {
+                sender.take(completion);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn failed(&self, completion: &Completion) -> VerbsError {
+        let request = if completion.wr_id & RECEIVE == 0 { "message" } else { "receive" };
+        VerbsError::Completion {
+            request,
+            status: completion.status,
+            vendor_err: completion.vendor_err,
+            text: self.cq.status_text(completion.status),
+            done: self.done(),
+        }
+    }
+}
+
+impl Lane {
+    pub(super) fn new(ring: SendRing) -> Lane {
+        Lane { ring, done: 0, target: 0 }
+    }
+}
+
+impl Sender {
+    /// One chain for each QP that has room for one.
+    #[inline]
+    fn post(&mut self, region: &MemoryRegion) -> Result<(), VerbsError> {
+        let mut allowed = match self.rate {
+            None => u64::MAX,
+            Some(rate) => self.allowed(rate),
+        };
+        for (at, lane) in self.lanes.iter_mut().enumerate() {
+            let posted = lane.ring.posted();
+            let room = (self.depth - (posted - lane.done)).min(lane.target - posted.min(lane.target));
+            let count = room.min(TOGETHER).min(allowed);
+            if count == 0 {
+                continue;
+            }
+            if let Some(fill) = &self.fill {
+                fill.fill(region, at, posted..posted + count, self.message_bytes)?;
+            }
+            if let Some(peak) = &mut self.peak {
+                peak.posted(clock::now(), self.posted);
+            }
+            lane.ring.post(count as usize, posted + count == lane.target)?;
+            self.posted += count;
+            allowed -= count;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn allowed(&self, rate: f64) -> u64 {
+        let due = (clock::now() - self.start) as f64 * rate;
+        (due as u64 + 1).saturating_sub(self.posted)
+    }
+
+    /// The rate alone is why nothing happens.
+    fn is_held_back(&self) -> bool {
+        self.rate.is_some() && self.posted == self.done
+    }
+
+    #[inline]
+    fn take(&mut self, completion: &Completion) {
+        let lane = &mut self.lanes[qp_of(completion.wr_id)];
+        let number = completion.wr_id & NUMBER;
+        self.done += number - lane.done;
+        lane.done = number;
+    }
+
+    #[inline]
+    fn note(&mut self, now: u64) {
+        if let Some(peak) = &mut self.peak {
+            peak.completed(now, self.done);
+        }
+    }
+}
+
+impl Filler {
+    fn fill(
+        &self,
+        region: &MemoryRegion,
+        qp: usize,
+        messages: std::ops::Range<u64>,
+        bytes: usize,
+    ) -> Result<(), VerbsError> {
+        let places = &self.places[qp];
+        for message in messages {
+            let place = places[(message % places.len() as u64) as usize];
+            self.patterns[qp].fill(region, place, message, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Receiver {
+    #[inline]
+    fn take(&mut self, completion: &Completion, region: &MemoryRegion) -> Result<(), VerbsError> {
+        if completion.bytes != self.message_bytes {
+            return Err(VerbsError::Size { seen: completion.bytes, wanted: self.message_bytes });
+        }
+        let qp = qp_of(completion.wr_id);
+        let place = self.receives.take(qp);
+        if let Some(patterns) = &self.patterns {
+            patterns[qp].compare(region, place, self.received[qp], self.message_bytes as usize)?;
+        }
+        self.received[qp] += 1;
+        self.done += 1;
+        self.receives.refill(qp)
+    }
+}

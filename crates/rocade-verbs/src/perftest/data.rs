@@ -1,0 +1,88 @@
+//! What checked messages carry: other bytes for each seed, sender, QP and message, so that one which is lost, doubled,
+//! out of place or half there is found.
+
+use rocade_core::pair::Role;
+
+use crate::error::VerbsError;
+use crate::mr::MemoryRegion;
+
+/// Bytes that are made, copied and compared at once.
+const PIECE: usize = 4096;
+
+/// The messages of one QP of one end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pattern {
+    base: u64,
+}
+
+impl Pattern {
+    /// Of the end that fills them, and its QP.
+    pub(super) fn new(seed: u64, filler: Role, qp: usize) -> Pattern {
+        let end = u64::from(filler == Role::Server);
+        Pattern { base: mix(seed ^ mix((end << 32) + qp as u64)) }
+    }
+
+    /// Writes a message, counted from 0, to its place.
+    pub(super) fn fill(
+        &self,
+        region: &MemoryRegion,
+        at: usize,
+        message: u64,
+        bytes: usize,
+    ) -> Result<(), VerbsError> {
+        let mut piece = [0; PIECE];
+        for start in (0..bytes).step_by(PIECE) {
+            let piece = &mut piece[..PIECE.min(bytes - start)];
+            self.write(message, start, piece);
+            region.write(at + start, piece)?;
+        }
+        Ok(())
+    }
+
+    /// Compares what is at a place with a message.
+    ///
+    /// # Errors
+    /// The first byte that differs.
+    pub(super) fn compare(
+        &self,
+        region: &MemoryRegion,
+        at: usize,
+        message: u64,
+        bytes: usize,
+    ) -> Result<(), VerbsError> {
+        let (mut seen, mut wanted) = ([0; PIECE], [0; PIECE]);
+        for start in (0..bytes).step_by(PIECE) {
+            let length = PIECE.min(bytes - start);
+            let (seen, wanted) = (&mut seen[..length], &mut wanted[..length]);
+            region.read(at + start, seen)?;
+            self.write(message, start, wanted);
+            if seen != wanted {
+                return Err(differs(message, start, seen, wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// `start` is a multiple of 8.
+    fn write(&self, message: u64, start: usize, piece: &mut [u8]) {
+        let first = mix(self.base ^ mix(message)).wrapping_add(start as u64 / 8);
+        for (n, chunk) in piece.chunks_mut(8).enumerate() {
+            let word = mix(first.wrapping_add(n as u64)).to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
+}
+
+#[cold]
+fn differs(message: u64, start: usize, seen: &[u8], wanted: &[u8]) -> VerbsError {
+    let at = seen.iter().zip(wanted).position(|(seen, wanted)| seen != wanted).unwrap_or(0);
+    VerbsError::Data { message: message + 1, at: start + at, seen: seen[at], wanted: wanted[at] }
+}
+
+/// SplitMix64's output function (Steele, Lea, Flood 2014).
+fn mix(counter: u64) -> u64 {
+    let z = counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,91 @@
+//! Waiting for something to happen, within bounds: the other end may have died, the port gone down.
+
+use std::thread;
+use std::time::Duration;
+
+use super::clock;
+use crate::cq::CompletionQueue;
+use crate::error::VerbsError;
+
+/// Looks in vain before the clock is read and other threads may run: some tens of microseconds.
+const LOOKS: u32 = 1024;
+/// Events are looked for at such a distance, ns.
+const EVENTS: u64 = 20_000_000;
+
+/// How long nothing has happened.
+pub(super) struct Silence<'a> {
+    cq: &'a CompletionQueue,
+    timeout: Duration,
+    events: bool,
+    is_armed: bool,
+    looks: u32,
+    since: Option<u64>,
+    event_due: u64,
+}
+
+impl<'a> Silence<'a> {
+    /// With `events` it sleeps on the queue, which must have been made with them.
+    pub(super) fn new(cq: &'a CompletionQueue, timeout: Duration, events: bool) -> Silence<'a> {
+        Silence { cq, timeout, events, is_armed: false, looks: 0, since: None, event_due: 0 }
+    }
+
+    /// Something happened.
+    #[inline]
+    pub(super) fn broken(&mut self) {
+        self.looks = 0;
+        self.since = None;
+    }
+
+    /// Nothing happened at one more look; how many messages are done is told in an error. Gives the time where the clock
+    /// was read, so that the caller may look at other things too.
+    ///
+    /// # Errors
+    /// Nothing happened for the timeout, or an event says that nothing will.
+    #[inline]
+    pub(super) fn goes_on(&mut self, done: u64) -> Result<Option<u64>, VerbsError> {
+        self.looks += 1;
+        if self.looks < LOOKS && !self.events {
+            std::hint::spin_loop();
+            return Ok(None);
+        }
+        self.pause(done).map(Some)
+    }
+
+    #[cold]
+    fn pause(&mut self, done: u64) -> Result<u64, VerbsError> {
+        self.looks = 0;
+        let now = clock::now();
+        let since = *self.since.get_or_insert(now);
+        let left = self.timeout.saturating_sub(Duration::from_nanos(now - since));
+        if left.is_zero() {
+            return Err(VerbsError::Silence { seconds: self.timeout.as_secs(), done, of: None });
+        }
+        if now >= self.event_due {
+            self.event_due = now + EVENTS;
+            self.look_for_event(done)?;
+        }
+        if !self.events {
+            thread::yield_now();
+        } else if self.is_armed {
+            self.is_armed = !self.cq.wait(left.min(Duration::from_nanos(EVENTS)))?;
+        } else {
+            // What completed before makes no event: the caller looks once more before it sleeps.
+            self.cq.arm()?;
+            self.is_armed = true;
+        }
+        Ok(now)
+    }
+
+    fn look_for_event(&self, done: u64) -> Result<(), VerbsError> {
+        while let Some(event) = self.cq.device().take_event()? {
+            if event.is_failure {
+                let on = event.port.map_or_else(
+                    || self.cq.device().name().to_string(),
+                    |port| self.cq.device().port_name(port),
+                );
+                return Err(VerbsError::Event { event: event.text, on, done });
+            }
+        }
+        Ok(())
+    }
+}
