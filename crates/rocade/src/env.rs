@@ -104,6 +104,14 @@ impl See {
         Ok(seen)
     }
 
+    /// Takes this process's variables instead of a recorded one's; grants stay the recorded ones.
+    pub(crate) fn with_own_variables(mut self) -> See {
+        self.variables.retain(|name, _| name.starts_with("ROCADE_"));
+        let own = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        self.variables.extend(own.map(|(name, value)| (name, value.to_string_lossy().into_owned())));
+        self
+    }
+
     pub(crate) fn tell(&self, wish: &Wish, reach: Reach) -> Environment {
         let (nccl, nccl_source) = match (wish.nccl, &self.library) {
             (Some(version), _) => (version, NcclSource::Asked),

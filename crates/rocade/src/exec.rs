@@ -33,7 +33,7 @@ pub(crate) struct Args {
 /// Becomes the program; returns only where that failed.
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = match See::of(&args.source, &args.wish) {
-        Ok(seen) => seen.tell(&args.wish, Reach::Handed),
+        Ok(seen) => seen.with_own_variables().tell(&args.wish, Reach::Handed),
         Err(error) => {
             tell_error(&error);
             return Outcome::NotRun;
