@@ -39,7 +39,7 @@ quick: ## the tests that need no root, no network and no lab
 	cargo test --quiet
 
 docs: ## write the pages anew that are made from the code
-	UPDATE_PAGES=1 cargo test --quiet --package rocade-core --test checks_page
+	UPDATE_PAGES=1 cargo test --quiet --package rocade-core --test checks_page --test environment_page
 	UPDATE_PAGES=1 cargo test --quiet --package rocade-agent --test outside -- page
 
 demo: ## from recorded hosts to two Pods that talk RDMA; ARGS=--keep leaves the cluster up

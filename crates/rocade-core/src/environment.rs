@@ -28,6 +28,7 @@ mod sockets;
 mod tests;
 mod version;
 
+pub use contradictions::FOUND;
 pub use pairing::Pair;
 pub use rules::{RULES, Rule};
 pub use version::{NcclSource, NcclVersion, version_of_library};

@@ -12,6 +12,22 @@ use crate::gid::in_subnet;
 use crate::host::{GidEntry, GidType, LinkLayer, Port};
 use crate::names::GidIndex;
 
+/// Codes of what is found, each with what it means.
+pub const FOUND: &[(&str, &str)] = &[
+    ("RDC650", "No HCA is granted, opens here and can be used"),
+    ("RDC651", "A setting turns RDMA off: NCCL_IB_DISABLE, NCCL_NET=Socket, UCX_TLS without rc, dc or ud"),
+    ("RDC652", "A list of devices selects none of the HCAs that are granted and open here"),
+    ("RDC653", "A list of NCCL means other names than those that stand there: no `=`, or `=^` for `^=`"),
+    ("RDC654", "A list of devices also selects HCAs that were not granted or do not open here"),
+    ("RDC655", "A list of NCCL selects InfiniBand and RoCE together"),
+    ("RDC656", "A fixed GID index is not that of an own, routable RoCE v2 address on every port"),
+    ("RDC657", "The address family or range holds no own address, or is ignored"),
+    ("RDC658", "An interface for sockets is not here, or has no address that peers reach"),
+    ("RDC659", "A traffic class differs from the pool's"),
+    ("RDC660", "GPUDirect is asked for over the link between sockets"),
+    ("RDC661", "NCCL or UCX would take another GID than the own address's, or give up"),
+];
+
 pub(super) fn find(facts: &Facts<'_>) -> Vec<Finding> {
     let judges: &[fn(&Facts<'_>) -> Vec<Finding>] = &[
         nothing_usable,

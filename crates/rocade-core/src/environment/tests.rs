@@ -100,6 +100,13 @@ fn every_rule_has_a_row_and_every_row_a_rule() {
 }
 
 #[test]
+fn every_code_is_found_by_a_row_and_told_what_it_means() {
+    let rows = all_rows();
+    let found: BTreeSet<&str> = rows.iter().flat_map(|row| row.findings.iter().copied()).collect();
+    assert_eq!(found, FOUND.iter().map(|(code, _)| *code).collect());
+}
+
+#[test]
 fn every_variable_names_a_rule_that_exists_and_a_reason() {
     let known: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
     for row in all_rows() {
