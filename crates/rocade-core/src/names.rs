@@ -2,6 +2,7 @@
 //! back unchanged.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -21,6 +22,15 @@ pub struct ParseNameError {
 
 fn wrong<T>(seen: &str, wanted: &'static str) -> Result<T, ParseNameError> {
     Err(ParseNameError { seen: seen.to_owned(), wanted })
+}
+
+/// The order in which people count: mlx5_2 before mlx5_10, ibp24s0 before ibp154s0.
+pub fn compare_natural(a: &str, b: &str) -> Ordering {
+    let key = |text: &str| {
+        let parts = text.as_bytes().chunk_by(|x, y| x.is_ascii_digit() == y.is_ascii_digit());
+        parts.map(|part| (part[0].is_ascii_digit().then_some(part.len()), part.to_vec())).collect::<Vec<_>>()
+    };
+    key(a).cmp(&key(b)).then_with(|| a.cmp(b))
 }
 
 macro_rules! text_serde {
@@ -410,6 +420,13 @@ fn hex_groups<const N: usize>(s: &str) -> Option<[u16; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_sort_as_people_count() {
+        let mut names = ["mlx5_10", "mlx5_bond_0", "mlx5_2", "rxe0", "mlx4_0"];
+        names.sort_by(|a, b| compare_natural(a, b));
+        assert_eq!(names, ["mlx4_0", "mlx5_2", "mlx5_10", "mlx5_bond_0", "rxe0"]);
+    }
 
     #[test]
     fn a_guid_prints_as_sysfs_wrote_it() {

@@ -1,12 +1,12 @@
 //! The RDMA devices: /sys/class/infiniband downward, whatever the vendor. A device's own facts are read in `hca`, its
 //! ports in `port`, GID tables in `gids`; the netdev of a port is found in `port_netdev`.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rocade_core::host::Unknown;
+use rocade_core::names::compare_natural;
 use rocade_core::{Hca, HcaName, Host, Netdev};
 
 use crate::attributes::read_text;
@@ -95,15 +95,6 @@ fn read_hca(around: &Surroundings<'_>, name: &OsStr) -> Result<Hca, String> {
     Ok(hca)
 }
 
-/// mlx5_2 before mlx5_10: digits compare as numbers.
-fn compare_natural(a: &str, b: &str) -> Ordering {
-    let key = |text: &str| {
-        let parts = text.as_bytes().chunk_by(|x, y| x.is_ascii_digit() == y.is_ascii_digit());
-        parts.map(|part| (part[0].is_ascii_digit().then_some(part.len()), part.to_vec())).collect::<Vec<_>>()
-    };
-    key(a).cmp(&key(b)).then_with(|| a.cmp(b))
-}
-
 /// The netdev that rxe says it lies on.
 pub(crate) fn read_software_netdev(root: &Root, dir: &Path) -> Option<String> {
     read_text(root, &PathBuf::from(dir).join("parent")).ok().filter(|name| !name.is_empty())
@@ -112,13 +103,6 @@ pub(crate) fn read_software_netdev(root: &Root, dir: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_sort_as_people_count() {
-        let mut names = ["mlx5_10", "mlx5_bond_0", "mlx5_2", "rxe0", "mlx4_0"];
-        names.sort_by(|a, b| compare_natural(a, b));
-        assert_eq!(names, ["mlx4_0", "mlx5_2", "mlx5_10", "mlx5_bond_0", "rxe0"]);
-    }
 
     #[test]
     fn a_port_that_changed_is_read_again_with_its_physical_state_and_the_others_are_not_touched() {

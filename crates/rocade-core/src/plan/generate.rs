@@ -8,7 +8,7 @@ use crate::config::{
     CharDevices, Config, DEFAULT_PREFIX, Dialect, Health, Resource, Selectors, Sharing, Slots,
 };
 use crate::host::{FunctionKind, Hca, Host, LinkLayer, Port, RoleKind};
-use crate::names::{HcaName, ResourceName};
+use crate::names::{HcaName, ResourceName, compare_natural};
 
 /// GIDs that a Pod's interface takes: a link-local address and one of IPv4, each for RoCE v1 and v2.
 const GIDS_PER_POD: u32 = 4;
@@ -86,7 +86,7 @@ pub fn generate(hosts: &[Host]) -> Result<Generated, NoConfig> {
     Ok(Generated { config, sections, left_out })
 }
 
-/// A resource for each rail, by name, and the other HCAs.
+/// A resource for each rail, in the order in which people count their names, and the other HCAs.
 fn of_host(host: &Host) -> (Vec<Resource>, Vec<Omission>) {
     let mut left_out = Vec::new();
     let mut rails: BTreeMap<String, Vec<(&Hca, Option<&Port>)>> = BTreeMap::new();
@@ -100,6 +100,8 @@ fn of_host(host: &Host) -> (Vec<Resource>, Vec<Omission>) {
             }
         }
     }
+    let mut rails: Vec<_> = rails.into_iter().collect();
+    rails.sort_by(|(a, _), (b, _)| compare_natural(a, b));
     let mut resources = Vec::new();
     for (name, rails) in &rails {
         let is_alone = rails.len() == 1;

@@ -49,6 +49,13 @@ fn alike_hosts_share_one_file_and_unlike_ones_have_sections_beside_what_is_commo
 }
 
 #[test]
+fn rails_are_in_the_order_in_which_people_count() {
+    let hcas = ["ibp154s0", "ibp24s0", "ibp64s0"].iter().zip(0..).map(|(netdev, n)| hca(n, netdev, Fabric));
+    let generated = generate(&[host(None, hcas.collect())]).unwrap();
+    assert_eq!(names(&generated.config.resources), ["hca_ibp24s0", "hca_ibp64s0", "hca_ibp154s0"]);
+}
+
+#[test]
 fn ports_that_would_be_called_alike_are_told_apart_and_no_rail_is_an_error_that_says_why() {
     let mut same = vec![hca(0, "ens1np0", Fabric), hca(1, "ens1np1", Fabric)];
     let two = generate(&[host(None, same.clone())]).unwrap();
