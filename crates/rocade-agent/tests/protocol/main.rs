@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "what is not as it must be ends the test")]
 
 mod configuration;
+mod driver;
 mod grants;
 mod kubelet;
+mod made_host;
 mod ways;
 
 use std::fs;

@@ -121,3 +121,34 @@ async fn a_directory_with_a_blank_and_a_percent_sign_in_its_name_is_dialled() {
     assert_serves(&mut kubelet.next().await, "rdma/hca_ens18np0").await;
     agent.stop().await;
 }
+
+/// Pods that ran are admitted again as soon as the kubelet is back, and fail for good where the plugin is not there yet:
+/// all that it can do is to be quick, however long it was kept waiting.
+#[tokio::test]
+async fn f48_a_kubelet_that_comes_back_is_registered_with_at_once_and_grants_what_its_pods_had() {
+    let agent = Agent::start(&["ens18np0"]);
+    let mut kubelet = Kubelet::start(&agent.dir(), 0);
+    let grant = kubelet.next().await.allocate(&["7"]).await.unwrap();
+    drop(kubelet);
+    // Its successor takes nobody for so long that the pauses between two attempts grow.
+    let unwilling = Kubelet::start_unwilling(&agent.dir(), usize::MAX, Unwilling::Refuses(Code::Unavailable));
+    let mut attempts = Vec::new();
+    while attempts.len() < 6 {
+        let attempted = async {
+            while unwilling.calls() == attempts.len() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(HANG, attempted).await.expect("it tries again");
+        attempts.push(tokio::time::Instant::now());
+    }
+    let last_pause = attempts[5] - attempts[4];
+    drop(unwilling);
+    let mut back = Kubelet::start(&agent.dir(), 0);
+    let mut registered = back.next().await;
+    // The pause that had begun is longer than the last one.
+    assert!(attempts[5].elapsed() < last_pause, "{:?} after {last_pause:?}", attempts[5].elapsed());
+    assert_serves(&mut registered, "rdma/hca_ens18np0").await;
+    assert_eq!(registered.allocate(&["7"]).await.unwrap(), grant);
+    agent.stop().await;
+}
