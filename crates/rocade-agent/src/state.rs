@@ -32,7 +32,7 @@ pub struct NodeState {
     pub look: Option<Look>,
     /// Health of each HCA that the configuration is about or was, by name.
     pub hcas: BTreeMap<HcaName, HcaState>,
-    /// In the order of the configuration.
+    /// In the order of the configuration, then those that it has no more and Pods still hold.
     pub resources: Vec<ResourceState>,
     /// Grants that this process made and that a Pod may still hold, oldest first.
     pub grants: Vec<Arc<Granted>>,
@@ -159,8 +159,8 @@ pub struct Granted {
     pub ids: Vec<String>,
     /// When Allocate answered.
     pub at: SystemTime,
-    /// The HCAs and ports, as the container's environment says: `mlx5_0:1`.
-    pub ports: String,
+    /// The HCAs and ports, as the container's environment says: `mlx5_0:1`; shared like the nodes.
+    pub ports: Arc<str>,
     /// The device nodes with the numbers that they had, shared by grants that got the same.
     pub nodes: Arc<[GrantedNode]>,
     /// What is wrong with it now: a node's number that is another HCA's or no one's. Empty when nothing is.

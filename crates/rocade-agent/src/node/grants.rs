@@ -46,16 +46,18 @@ impl Node {
     fn note_grant(&mut self, at: usize, ids: &[String], grant: &Grant) {
         let resource = &self.pools[at].resource;
         let nodes = number_nodes(&self.host, &grant.nodes);
-        let same = self.grants.values().next_back().filter(|last| *last.nodes == *nodes);
+        let ports = grant.variables.first().map_or("", |(_, ports)| ports);
+        let last = self.grants.values().next_back();
+        let same = last.filter(|last| (&*last.nodes, &*last.ports) == (&*nodes, ports));
         let granted = Arc::new(Granted {
             resource: resource.clone(),
             ids: ids.to_vec(),
             at: SystemTime::now(),
-            ports: grant.variables.first().map(|(_, ports)| ports.clone()).unwrap_or_default(),
+            ports: same.map_or_else(|| ports.into(), |last| Arc::clone(&last.ports)),
             nodes: same.map_or_else(|| nodes.into(), |last| Arc::clone(&last.nodes)),
             faults: Vec::new(),
         });
-        tracing::debug!(%resource, devices = ?ids, hcas = granted.ports, "granted");
+        tracing::debug!(%resource, devices = ?ids, hcas = %granted.ports, "granted");
         for id in ids {
             self.grants.insert((resource.clone(), id.clone()), Arc::clone(&granted));
         }

@@ -2,8 +2,10 @@
 //! may give away. When a Pod ends is the kubelet's to say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::{Device, Grant, Pool, UnknownId};
+use super::{Device, Grant, Pool, PoolMember, UnknownId};
+use crate::names::ResourceName;
 
 /// The device IDs that Pods hold, of all resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,8 +16,8 @@ pub struct Holdings {
 /// A Pod's hold on HCAs by one device ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Claim {
-    /// IDs of the HCAs ([`super::PoolMember::id`]).
-    hcas: Vec<String>,
+    /// IDs of the HCAs ([`super::PoolMember::id`]), shared by claims on the same.
+    hcas: Arc<[String]>,
     kind: Kind,
     /// Whether the resource is one of the configuration's, now or when it was granted.
     own: bool,
@@ -102,9 +104,10 @@ impl Holdings {
             }
         }
         let grant = pool.grant_without(&known, failed)?;
+        let claims = self.claims.entry(resource).or_default();
         for (id, known) in ids.iter().zip(known) {
-            let claim = claim_of(pool, known);
-            self.claims.entry(resource.clone()).or_default().insert((*id).to_owned(), claim);
+            let claim = claim_of(pool, known, claims.values().next());
+            claims.insert((*id).to_owned(), claim);
         }
         Ok(grant)
     }
@@ -117,7 +120,11 @@ impl Holdings {
         for (resource, id) in held {
             named.insert((resource, id));
             let claims = self.claims.entry(resource.to_owned()).or_default();
-            let claim = claims.entry(id.to_owned()).or_insert_with(|| resolve(pools, resource, id));
+            if !claims.contains_key(id) {
+                let claim = resolve(pools, resource, id, claims.values().next());
+                claims.insert(id.to_owned(), claim);
+            }
+            let Some(claim) = claims.get_mut(id) else { continue };
             (claim.confirmed, claim.missed) = (true, false);
         }
         self.claims.retain(|resource, claims| {
@@ -134,6 +141,11 @@ impl Holdings {
     /// Whether a Pod holds it.
     pub fn holds(&self, resource: &str, id: &str) -> bool {
         self.claims.get(resource).is_some_and(|claims| claims.contains_key(id))
+    }
+
+    /// Whether a Pod holds a device of the resource.
+    pub fn holds_any(&self, resource: &ResourceName) -> bool {
+        self.claims.get(&resource.to_string()).is_some_and(|claims| !claims.is_empty())
     }
 
     /// All devices of a pool: those of the plan, then those that are kept for Pods. The kubelet must be told of each.
@@ -253,7 +265,8 @@ impl Listed<'_> {
     }
 }
 
-fn claim_of(pool: &Pool, id: &str) -> Claim {
+/// `other` is a claim on the same pool: tokens all stand for the same HCAs.
+fn claim_of(pool: &Pool, id: &str, other: Option<&Claim>) -> Claim {
     let members = pool.members_of(id).unwrap_or_default();
     let kind = match pool.share() {
         _ if pool.exclusive_netns => Kind::Exclusive,
@@ -261,26 +274,30 @@ fn claim_of(pool: &Pool, id: &str) -> Claim {
         Some(1) => Kind::Exclusive,
         Some(_) => Kind::Share,
     };
-    let hcas = members.iter().map(|member| member.id.clone()).collect();
-    Claim { hcas, kind, own: true, confirmed: false, missed: false }
+    Claim { hcas: ids_of(members, other), kind, own: true, confirmed: false, missed: false }
+}
+
+fn ids_of(members: &[PoolMember], other: Option<&Claim>) -> Arc<[String]> {
+    let ids = members.iter().map(|member| &member.id);
+    match other.filter(|other| other.hcas.iter().eq(ids.clone())) {
+        Some(other) => Arc::clone(&other.hcas),
+        None => ids.cloned().collect(),
+    }
 }
 
 /// What an ID that was granted before this agent started stands for. Where the plan does not have it, its own form
 /// tells: a number of tokens, or an HCA, and a share of it.
-fn resolve(pools: &[Pool], resource: &str, id: &str) -> Claim {
+fn resolve(pools: &[Pool], resource: &str, id: &str, other: Option<&Claim>) -> Claim {
     let pool = pools.iter().find(|pool| pool.resource.to_string() == resource);
     if let Some(pool) = pool.filter(|pool| pool.has_id(id)) {
-        return claim_of(pool, id);
+        return claim_of(pool, id, other);
     }
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let share = id.rsplit_once('-').filter(|(_, n)| is_number(n)).map(|(hca, _)| hca.to_owned());
     let (hcas, kind) = match share {
-        _ if is_number(id) => {
-            let members = pool.into_iter().flat_map(|pool| &pool.members);
-            (members.map(|member| member.id.clone()).collect(), Kind::Shared)
-        }
-        Some(hca) => (vec![hca, id.to_owned()], Kind::Share),
-        None => (vec![id.to_owned()], Kind::Exclusive),
+        _ if is_number(id) => (ids_of(pool.map_or(&[], |pool| &pool.members), other), Kind::Shared),
+        Some(hca) => ([hca, id.to_owned()].into(), Kind::Share),
+        None => ([id.to_owned()].into(), Kind::Exclusive),
     };
     Claim { hcas, kind, own: pool.is_some(), confirmed: false, missed: false }
 }
