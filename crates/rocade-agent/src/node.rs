@@ -159,6 +159,7 @@ pub(crate) struct Node {
     look: Option<Look>,
     /// The first look, while the kubelet did not say yet what Pods hold.
     first: Option<Look>,
+    /// Those of the configuration, then those that it has no more and Pods still hold.
     pools: Vec<Pool>,
     /// What is odd about them, and what else is offered of their HCAs.
     findings: Vec<Finding>,
@@ -450,6 +451,10 @@ impl Node {
     /// Plans anew after the host or the configuration changed.
     fn replan(&mut self) {
         let old = std::mem::replace(&mut self.pools, plan(&self.host, &self.config));
+        let is_over = |pool: &&Pool| self.pools.iter().all(|new| new.resource != pool.resource);
+        let held = old.iter().filter(is_over).filter(|pool| self.holdings.holds_any(&pool.resource));
+        let removed: Vec<Pool> = held.map(Pool::removed).collect();
+        self.pools.extend(removed);
         let clock = self.clock(Instant::now());
         let (holdings, asked) = (&self.holdings, self.holders.is_some());
         self.tracker.observe(clock, &self.host, &self.pools, |pool, member| {

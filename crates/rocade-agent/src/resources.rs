@@ -1,4 +1,5 @@
-//! All resources that are served: one loop for each that is configured, from when it is to when it is no more.
+//! All resources that are served: one loop for each that is configured, from when it is to when it is no more and no Pod
+//! holds any of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,13 +33,13 @@ struct Running {
     end: watch::Sender<bool>,
 }
 
-/// Serves what is configured until `ending` becomes true.
+/// Serves what is offered until `ending` becomes true.
 pub(crate) async fn run_resources(mut serving: Serving, mut ending: watch::Receiver<bool>) {
     let mut running: BTreeMap<ResourceName, Running> = BTreeMap::new();
     let mut loops: JoinSet<ResourceName> = JoinSet::new();
     while !*ending.borrow() {
         let state = Arc::clone(&serving.states.borrow_and_update());
-        let wanted = state.config.resources.iter().map(|r| (r.name.clone(), options(r.sharing)));
+        let wanted = state.resources.iter().map(|r| (r.pool.resource.clone(), options(r.pool.sharing)));
         let wanted: BTreeMap<ResourceName, DevicePluginOptions> = wanted.collect();
         for (name, loop_) in &running {
             // The kubelet asks for options only when a resource is registered.

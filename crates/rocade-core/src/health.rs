@@ -66,8 +66,10 @@ impl Tracker {
         pools: &[Pool],
         is_held: impl Fn(&Pool, &PoolMember) -> bool,
     ) {
-        self.verdicts.retain(|resource, _| pools.iter().any(|pool| pool.resource == *resource));
-        for pool in pools {
+        // HCAs of a resource that was removed are not gone: nobody says any more which they are.
+        let offered = || pools.iter().filter(|pool| !pool.is_removed());
+        self.verdicts.retain(|resource, _| offered().any(|pool| pool.resource == *resource));
+        for pool in offered() {
             let verdicts = self.verdicts.entry(pool.resource.clone()).or_default();
             for member in &pool.members {
                 let seen = look(host, member, || is_held(pool, member));

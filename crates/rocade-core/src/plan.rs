@@ -66,6 +66,21 @@ pub struct Pool {
     pub health: Health,
 }
 
+impl Pool {
+    /// The same resource once the configuration has it no more: nothing of it is given to a Pod, and what Pods hold of
+    /// it ([`Holdings::list`]) is listed until they have ended.
+    pub fn removed(&self) -> Pool {
+        let (members, left_out, near_misses) = (Vec::new(), Vec::new(), Vec::new());
+        let why_no_slots = Some(NoSlots::Removed);
+        Pool { members, left_out, near_misses, slots: 0, why_no_slots, ..self.clone() }
+    }
+
+    /// Whether the configuration has it no more.
+    pub fn is_removed(&self) -> bool {
+        self.why_no_slots == Some(NoSlots::Removed)
+    }
+}
+
 /// An HCA of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolMember {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rocade_core::ResourceName;
-use rocade_core::plan::OtherOffers;
+use rocade_core::plan::{OtherOffers, Pool};
 use tokio::time::Instant;
 
 use super::{Node, hasten};
@@ -15,6 +15,9 @@ use crate::state::{Holder, Phase};
 
 /// Between two comparisons while nothing happens.
 const SELDOM: Duration = Duration::from_secs(900);
+
+/// Between two while Pods hold what the configuration has no more: it goes with the last of them.
+const LEAVING: Duration = Duration::from_secs(60);
 
 /// Between a difference and the second look at it: the kubelet takes a list in when it likes.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -72,7 +75,8 @@ impl View {
 
 impl Node {
     pub(super) fn take_kubelet(&mut self, view: Result<KubeletView, String>, now: Instant) {
-        hasten(&mut self.due.kubelet, now + SELDOM);
+        let is_leaving = self.pools.iter().any(Pool::is_removed);
+        hasten(&mut self.due.kubelet, now + if is_leaving { LEAVING } else { SELDOM });
         match view {
             Ok(view) => {
                 self.take_holders(&view);
@@ -121,8 +125,9 @@ impl Node {
         if before != self.holdings {
             self.holdings_changes += 1;
         }
-        if first {
-            // What seemed in use for want of an answer may not be.
+        let is_over = |pool: &Pool| pool.is_removed() && !self.holdings.holds_any(&pool.resource);
+        if first || self.pools.iter().any(is_over) {
+            // What seemed in use for want of an answer may not be, and what was kept for Pods goes with the last.
             self.replan();
         } else if before != self.holdings {
             self.relist();

@@ -16,6 +16,7 @@ pub(super) fn log_pools(old: &[Pool], new: &[Pool]) {
             tracing::warn!(%resource, "{near_miss}");
         }
         match &pool.why_no_slots {
+            Some(why) if pool.is_removed() => tracing::info!(%resource, "{why}"),
             Some(why) => {
                 let out: Vec<_> =
                     pool.left_out.iter().map(|out| format!("{}: {}", out.hca, out.reason)).collect();
@@ -27,7 +28,7 @@ pub(super) fn log_pools(old: &[Pool], new: &[Pool]) {
         }
     }
     let gone = old.iter().filter(|old| new.iter().all(|pool| pool.resource != old.resource));
-    gone.for_each(|pool| tracing::info!(resource = %pool.resource, "the resource is configured no more"));
+    gone.for_each(|pool| tracing::info!(resource = %pool.resource, "the resource is offered no more"));
 }
 
 /// One line for each finding that is new. That nothing stands behind a resource is said with the pool.

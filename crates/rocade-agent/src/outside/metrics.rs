@@ -94,7 +94,7 @@ pub const METRICS: &[Metric] = &[
         s.state.look.iter().map(|look| none(look.silent.len() as f64)).collect()
     }),
     gauge("rocade_resources", &[], "Resources that are configured", |s| {
-        vec![none(s.state.resources.len() as f64)]
+        vec![none(s.state.config.resources.len() as f64)]
     }),
     gauge("rocade_resource_slots", &["resource"], "Device IDs that are offered", |s| {
         by_resource(s, |r| Some(r.listing.devices.into()))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Pool, PoolMember};
+use super::{NoSlots, Pool, PoolMember};
 use crate::config::{Degraded, HealthPolicy, Sharing, Slots};
 
 /// A device as the kubelet counts them.
@@ -53,6 +53,7 @@ impl Pool {
         let hcas = count(self.members.len(), "HCA");
         let slots = self.slots as usize;
         match self.share() {
+            _ if self.is_removed() => NoSlots::Removed.to_string(),
             None => format!("{}, {hcas}, no bandwidth isolation", count(slots, "token")),
             Some(1) => format!("{}, each for one Pod", hcas),
             Some(share) => format!("{}, {hcas}, up to {share} Pods each", count(slots, "share")),

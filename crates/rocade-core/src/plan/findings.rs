@@ -33,7 +33,7 @@ pub fn findings(host: &Host, pools: &[Pool], others: &OtherOffers) -> Vec<Findin
 }
 
 fn say_nothing_behind(pool: &Pool) -> Option<Finding> {
-    let why = pool.why_no_slots.as_ref()?;
+    let why = pool.why_no_slots.as_ref().filter(|_| !pool.is_removed())?;
     let mut seen = why.to_string();
     for near in &pool.near_misses {
         seen.push_str(&format!("; {near}"));

@@ -14,6 +14,8 @@ use crate::host::{GidEntry, Host, LinkLayer, Port};
 pub enum NoSlots {
     /// No HCA is in the pool.
     NoHca,
+    /// The configuration has the resource no more.
+    Removed,
     /// The configuration gives 0 of them.
     Zero,
     /// InfiniBand has no limit to count: a number must be given.
@@ -109,6 +111,9 @@ impl fmt::Display for NoSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoSlots::NoHca => f.write_str("no HCA is in the pool"),
+            NoSlots::Removed => f.write_str(
+                "the configuration has it no more; it goes with the Pods that hold its devices",
+            ),
             NoSlots::Zero => f.write_str("the configuration gives it 0 slots"),
             NoSlots::NotCountable => f.write_str(
                 "slots are counted by the GID tables of RoCE ports, and no port here is one: give a number, as 100",
