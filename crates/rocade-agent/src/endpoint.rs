@@ -12,11 +12,11 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 
 use crate::api::DevicePluginOptions;
-use crate::api::device_plugin_server::DevicePluginServer;
 use crate::api::plugin_registration::registration_server::RegistrationServer;
 use crate::cdi::SpecFile;
 use crate::error::Error;
 use crate::node::Notice;
+use crate::pieces::PluginService;
 use crate::plugin::Plugin;
 use crate::sockets::FileId;
 use crate::state::{NodeState, Way};
@@ -67,7 +67,7 @@ impl Endpoint {
             let _ = closed.wait_for(|closing| *closing).await;
         };
         let server = Server::builder()
-            .add_service(DevicePluginServer::new(plugin))
+            .add_service(PluginService::new(plugin))
             .add_optional_service((way == Way::Watcher).then(|| RegistrationServer::new(introduction)))
             .serve_with_incoming_shutdown(UnixListenerStream::new(listener), shutdown);
         let id = FileId::of(&path);

@@ -18,6 +18,7 @@ pub mod list;
 mod look;
 mod node;
 pub mod outside;
+mod pieces;
 mod plugin;
 pub mod pod_resources;
 mod resource;

@@ -11,7 +11,7 @@ use crate::api::{Device, HEALTHY, NumaNode, TopologyInfo, UNHEALTHY};
 pub const MAX_BYTES: usize = 4 << 20;
 
 /// Field `devices` of ListAndWatchResponse.
-const DEVICES: u32 = 1;
+pub(crate) const DEVICES: u32 = 1;
 
 /// All devices of a resource, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,7 +42,12 @@ impl DeviceList {
 
     /// The devices one by one.
     pub fn devices(&self) -> impl Iterator<Item = Device> {
-        self.0.iter().flat_map(Run::devices)
+        self.0.iter().cloned().flat_map(Run::into_devices)
+    }
+
+    /// The same, of a list that is needed no more.
+    pub(crate) fn into_devices(self) -> impl Iterator<Item = Device> {
+        self.0.into_iter().flat_map(Run::into_devices)
     }
 
     /// Bytes of the message.
@@ -67,12 +72,13 @@ impl DeviceList {
 }
 
 impl Run {
-    fn devices(&self) -> impl Iterator<Item = Device> {
+    fn into_devices(self) -> impl Iterator<Item = Device> {
         let (numbers, one) = match &self.ids {
             Ids::Numbers(first, last) => (Some(*first..=*last), None),
             Ids::One(id) => (None, Some(id.clone())),
         };
-        numbers.into_iter().flatten().map(|number| number.to_string()).chain(one).map(|id| self.device(id))
+        let ids = numbers.into_iter().flatten().map(|number| number.to_string()).chain(one);
+        ids.map(move |id| self.device(id))
     }
 
     fn device(&self, id: String) -> Device {
