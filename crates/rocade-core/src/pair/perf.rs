@@ -15,6 +15,7 @@ pub mod block;
 mod both;
 pub mod expect;
 pub mod message;
+pub mod negotiation;
 pub mod order;
 mod settle;
 pub mod statistics;

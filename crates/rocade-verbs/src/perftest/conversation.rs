@@ -17,6 +17,7 @@ mod greet;
 mod memory;
 mod own;
 mod stock;
+mod unlike;
 
 pub use greet::{Greeting, Own, Peer, greet};
 pub use memory::read_memory;
@@ -112,6 +113,7 @@ impl<'a> Conversation<'a> {
     pub fn open(&mut self, own: Vec<Key>) -> Result<Vec<Key>, VerbsError> {
         self.own = own;
         self.walk(|order| &order.opening, Some(self.timeout))?;
+        self.check_keys()?;
         Ok(self.remote.clone())
     }
 
@@ -163,7 +165,10 @@ impl<'a> Conversation<'a> {
     /// Looks, without waiting, whether the other end has closed or given up, or is elsewhere in its exchange: an error
     /// that explains why nothing happens. For use while a run is silent, or has failed.
     pub fn look(&self) -> Result<(), VerbsError> {
-        if self.is_own() { self.look_for_block() } else { self.look_for_key() }
+        if self.is_own() {
+            self.look_for_reason()?;
+        }
+        self.look_at_stream()
     }
 
     /// Whether, without waiting, the other end has written something that is not read yet, has closed, or the connection
@@ -206,9 +211,9 @@ impl<'a> Conversation<'a> {
     fn take_report(&mut self, theirs: Report) -> Result<(), VerbsError> {
         let both_send = self.options().bidirectional;
         if !both_send && self.role == Role::Client {
-            return Ok(());
+            return self.check_empty(&theirs);
         }
-        let theirs = self.result_in(&theirs)?;
+        let theirs = self.check_report(&theirs)?;
         let found = of_both(self.options(), self.role, self.measured.clone(), Some(theirs));
         self.found.extend(found);
         Ok(())

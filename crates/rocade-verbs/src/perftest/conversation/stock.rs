@@ -1,16 +1,16 @@
-//! The messages of stock tools over the stream, and what in them tells that the other end was started otherwise.
+//! The messages of stock tools over the stream.
 
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rocade_core::pair::perf::SizeResult;
 use rocade_core::pair::perf::message::{
     KEY_BYTES_WITH_GID, Key, Memory, REPORT_FIELDS, Report, mtu_message, parse_mtu,
 };
+use rocade_core::pair::perf::negotiation;
 use rocade_core::pair::perf::order::Step;
 use rocade_core::pair::{DONE, Role};
 
-use super::Conversation;
+use super::{Conversation, Peer};
 use crate::error::{Ended, VerbsError};
 use crate::exchange;
 
@@ -73,8 +73,11 @@ pub(super) fn garbage(wanted: &str, seen: &[u8]) -> VerbsError {
     VerbsError::Exchange { wanted, seen, end: Ended::Whole, source: None }
 }
 
-const KEY: &str = "the other end's key";
-const REPORT: &str = "the other end's report";
+pub(super) const KEY: &str = "the other end's key";
+pub(super) const REPORT: &str = "the other end's report";
+const OPTIONS: &str = "the block of options of perftest 6.28";
+/// The rest of a block follows in the same segment, or is not sent.
+const REST: Duration = Duration::from_millis(500);
 
 impl Conversation<'_> {
     pub(super) fn swap_mtu(&self, own_bytes: u32) -> Result<u32, VerbsError> {
@@ -82,24 +85,87 @@ impl Conversation<'_> {
         let own =
             mtu_message(own_bytes).ok_or_else(|| garbage("an MTU to tell", &own_bytes.to_be_bytes()))?;
         let theirs = swap(self.stream, self.role, &own, what, self.timeout)?;
-        parse_mtu(theirs).ok_or_else(|| garbage(what, &theirs))
+        let theirs = parse_mtu(theirs).ok_or_else(|| garbage(what, &theirs))?;
+        self.negotiate()?;
+        Ok(theirs)
+    }
+
+    /// Perftest 6.28 sends all its options, and ends unless it gets the same.
+    fn negotiate(&self) -> Result<(), VerbsError> {
+        let Peer::Stock { version } = self.peer() else { return Ok(()) };
+        if version != negotiation::VERSION {
+            return Ok(());
+        }
+        let own = negotiation::block(self.options(), self.unit);
+        let send = |block: &[u8]| exchange::send(self.stream, block, OPTIONS, self.timeout);
+        let theirs = match self.role {
+            Role::Client => {
+                send(&own)?;
+                self.receive_options()?
+            }
+            Role::Server => {
+                let theirs = self.receive_options()?;
+                send(&negotiation::answer(&theirs))?;
+                theirs
+            }
+        };
+        if let Some((what, here, there)) = negotiation::difference(&own, &theirs) {
+            return Err(VerbsError::Unlike { what, here: here.to_string(), there: Some(there.to_string()) });
+        }
+        match (self.role, theirs.len()) {
+            // It has read so much of ours, and takes the rest for the next message.
+            (Role::Client, negotiation::SHORT) => {
+                Err(VerbsError::Version { theirs: format!("{version}, built without mlx5") })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn receive_options(&self) -> Result<Vec<u8>, VerbsError> {
+        let mut theirs = vec![0; negotiation::SHORT];
+        exchange::fill(self.stream, &mut theirs, OPTIONS, Some(self.timeout))?;
+        let mut rest = [0; negotiation::LONG - negotiation::SHORT];
+        match exchange::fill(self.stream, &mut rest, OPTIONS, Some(REST.min(self.timeout))) {
+            Ok(()) => theirs.extend(rest),
+            Err(VerbsError::Exchange { seen, end: Ended::TimeUp { .. }, .. }) if seen.is_empty() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(theirs)
     }
 
     fn swap_key(&self, own: &Key, wait: Option<Duration>) -> Result<Key, VerbsError> {
         let message = own.to_message();
         let mut theirs = vec![0; message.len()];
-        swap_within(self.stream, self.role, &message, &mut theirs, KEY, (self.timeout, wait))?;
-        Key::parse(&theirs).ok_or_else(|| garbage(KEY, &theirs))
+        let swapped = swap_within(self.stream, self.role, &message, &mut theirs, KEY, (self.timeout, wait));
+        match swapped {
+            Ok(()) => Key::parse(&theirs)
+                .ok_or_else(|| self.instead_of_key(own, &theirs).unwrap_or_else(|| garbage(KEY, &theirs))),
+            Err(VerbsError::Exchange { wanted, seen, end, source }) => Err(self
+                .instead_of_key(own, &seen)
+                .unwrap_or(VerbsError::Exchange { wanted, seen, end, source })),
+            Err(error) => Err(error),
+        }
     }
 
+    /// The first time they are told, and the second, when they must be the same.
     pub(super) fn swap_keys(&mut self) -> Result<(), VerbsError> {
-        let swap = |own| self.swap_key(own, Some(self.timeout));
-        self.remote = self.own.iter().map(swap).collect::<Result<_, _>>()?;
+        let is_first = self.remote.is_empty();
+        let mut remote: Vec<Key> = Vec::new();
+        for own in &self.own {
+            let key = self.swap_key(own, Some(self.timeout))?;
+            match is_first {
+                true => self.check_key(&remote, &key)?,
+                false => self.check_repeated(remote.len(), &key)?,
+            }
+            remote.push(key);
+        }
+        self.remote = remote;
         Ok(())
     }
 
     pub(super) fn swap_barrier(&self, wait: Option<Duration>) -> Result<(), VerbsError> {
-        self.own.first().map_or(Ok(()), |own| self.swap_key(own, wait).map(drop))
+        let Some(own) = self.own.first() else { return Ok(()) };
+        self.check_repeated(0, &self.swap_key(own, wait)?)
     }
 
     pub(super) fn swap_report(&self, wait: Option<Duration>) -> Result<Report, VerbsError> {
@@ -107,12 +173,11 @@ impl Conversation<'_> {
         let mut theirs = [[0; 8]; REPORT_FIELDS];
         for (own, theirs) in own.to_messages().iter().zip(&mut theirs) {
             swap_within(self.stream, self.role, own, theirs, REPORT, (self.timeout, wait))?;
+            if let Some(error) = self.instead_of_report(theirs) {
+                return Err(error);
+            }
         }
         Ok(Report::from_messages(&theirs))
-    }
-
-    pub(super) fn result_in(&self, report: &Report) -> Result<SizeResult, VerbsError> {
-        report.result().ok_or_else(|| garbage(REPORT, report.to_messages().as_flattened()))
     }
 
     /// Only releases before 23.10 say it, and none waits for it. Best effort.
@@ -122,12 +187,8 @@ impl Conversation<'_> {
         }
     }
 
-    pub(super) fn look_for_key(&self) -> Result<(), VerbsError> {
-        self.look_for_end()
-    }
-
-    /// Whether the connection is closed though messages are still due.
-    pub(super) fn look_for_end(&self) -> Result<(), VerbsError> {
+    /// Whether the connection is closed though messages are still due, or one has come that tells of unlike options.
+    pub(super) fn look_at_stream(&self) -> Result<(), VerbsError> {
         let mut first = [0; KEY_BYTES_WITH_GID];
         let is_due = !self.order.closing.is_empty() || !self.order.found_each.is_empty();
         let error = |end, source| VerbsError::Exchange {
@@ -138,6 +199,7 @@ impl Conversation<'_> {
         };
         match exchange::peek(self.stream, &mut first) {
             Ok(Some(0)) if is_due => Err(error(Ended::Closed, None)),
+            Ok(Some(count)) if !self.is_own() => self.ahead_of_time(&first[..count]).map_or(Ok(()), Err),
             Ok(_) => Ok(()),
             Err(source) => Err(error(Ended::Broke, Some(source))),
         }
