@@ -202,3 +202,106 @@ fn read_options<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
     all.extend(told);
     serde_json::from_value(Value::Object(all)).map_err(D::Error::custom)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pair::perf::Sizes;
+
+    fn hello(options: Options) -> Hello {
+        Hello { version: "0.1.0".to_owned(), memory: Memory { page_bytes: 4096, line_bytes: 64 }, options }
+    }
+
+    /// The content of a whole block.
+    fn read<T: Content>(block: &[u8]) -> Result<T, BlockError> {
+        let (header, payload) = block.split_first_chunk().unwrap();
+        assert_eq!(parse_header(header), Ok((T::KIND, payload.len())));
+        parse_payload(payload)
+    }
+
+    #[test]
+    fn every_tests_options_come_back() {
+        for test in Test::ALL {
+            let sizes = Sizes::List(vec![2, 64, 1 << 20]);
+            let rate_limit_gbps = Some(12.3);
+            let sent =
+                hello(Options { sizes, rate_limit_gbps, data_seed: Some(u64::MAX), ..Options::stock(test) });
+            assert_eq!(read::<Hello>(&write(&sent).unwrap()), Ok(sent));
+        }
+    }
+
+    /// A newer or older rocade at the other end.
+    #[test]
+    fn unknown_fields_are_left_alone_and_missing_ones_are_as_without_the_option() {
+        let payload = br#"{"version": "9.9", "news": 1, "memory": {"page_bytes": 4096, "line_bytes": 64, "new": 2},
+            "options": {"test": {"operation": "write", "measure": "bandwidth"}, "qps": 8, "new": {"a": []}}}"#;
+        let options = parse_payload::<Hello>(payload).unwrap().options;
+        let stock = Options::stock(options.test);
+        assert_eq!(options, Options { qps: 8, ..stock });
+    }
+
+    #[test]
+    fn options_of_an_unknown_kind_are_refused_by_name() {
+        let payload = br#"{"version": "9.9", "memory": {"page_bytes": 4096, "line_bytes": 64},
+            "options": {"test": {"operation": "write", "measure": "bandwidth"}, "sizes": {"random": 3}}}"#;
+        let error = parse_payload::<Hello>(payload).unwrap_err().to_string();
+        assert!(error.contains("random"), "{error}");
+    }
+
+    #[test]
+    fn facts_and_keys_come_back() {
+        let payload = br#"{"host": "node1", "hca": "mlx5_0", "port": 1}"#;
+        let mut facts: EndFacts = parse_payload(payload).unwrap();
+        let gid = Some(crate::names::Gid([7; 16]));
+        facts.gid = gid;
+        facts.rate_gbps = Some(100.0);
+        assert_eq!(read::<EndFacts>(&write(&facts).unwrap()), Ok(facts));
+        let key = Key { lid: 1, out_reads: 2, qpn: 3, psn: 4, rkey: 5, vaddr: u64::MAX, gid, srqn: 6 };
+        let keys = Keys(vec![key; KEYS_EACH]);
+        assert_eq!(read::<Keys>(&write(&keys).unwrap()), Ok(keys));
+    }
+
+    #[test]
+    fn more_than_a_block_holds_is_neither_written_nor_read() {
+        let large = Failed("x".repeat(LARGEST));
+        assert_eq!(write(&large), Err(BlockError::Large { bytes: LARGEST as u64 + 2 }));
+        assert_eq!(
+            parse_header(b"rcd\x07\xff\xff\xff\xff"),
+            Err(BlockError::Large { bytes: u64::from(u32::MAX) })
+        );
+    }
+
+    #[test]
+    fn what_does_not_begin_a_block_is_shown() {
+        for header in [b"HTTP/1.1", b"rcd\x00\0\0\0\0", b"rcd\x08\0\0\0\0"] {
+            let seen = header.escape_ascii().to_string();
+            assert_eq!(parse_header(header), Err(BlockError::Header { seen }));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(header: [u8; 8], payload: Vec<u8>) {
+            let _ = parse_header(&header);
+            let _ = (parse_payload::<Hello>(&payload).is_ok(), parse_payload::<Results>(&payload).is_ok());
+        }
+
+        /// Both ends print the same figures.
+        #[test]
+        fn a_result_comes_back_to_the_last_bit(figures: [f64; 3], messages: u64) {
+            prop_assume!(figures.iter().all(|figure| figure.is_finite()));
+            let [seconds, average_gbps, messages_per_second] = figures;
+            let bandwidth = crate::pair::perf::Bandwidth {
+                average_gbps,
+                peak_gbps: Some(average_gbps),
+                messages_per_second,
+                intervals: None,
+            };
+            let found = SizeResult { message_bytes: 64, messages, seconds, bandwidth: Some(bandwidth), latency: None };
+            let sent = Results(Some(found));
+            prop_assert_eq!(read::<Results>(&write(&sent).unwrap()), Ok(sent));
+        }
+    }
+}

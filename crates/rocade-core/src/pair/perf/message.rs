@@ -278,3 +278,6 @@ impl Report {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

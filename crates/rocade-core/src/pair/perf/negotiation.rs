@@ -94,3 +94,66 @@ fn verb(operation: Operation) -> u64 {
         Operation::Read => 4,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::perf::Test;
+
+    fn write_bw() -> Options {
+        let test = Test { operation: Operation::Write, measure: Measure::Bandwidth };
+        Options { amount: Amount::Iterations(50), ..Options::stock(test) }
+    }
+
+    /// The first 80 bytes that perftest 6.29 sent with -n 50.
+    fn captured() -> Vec<u8> {
+        let numbers = [0, 0, 2, 1, 0, 0, 1, 0, 0, 0x10000, 0, 50, 0, 1, 5, 0, 0, 0, 0, 0_u32];
+        numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+    }
+
+    #[test]
+    fn our_numbers_are_those_of_the_tool() {
+        let block = block(&write_bw(), Unit::Mebibytes);
+        assert_eq!(block.len(), LONG);
+        assert_eq!(block[..NUMBERS], captured());
+        assert_eq!(difference(&block, &captured()), None);
+    }
+
+    #[test]
+    fn an_answer_has_the_length_and_the_numbers_of_the_question() {
+        for bytes in [SHORT, LONG] {
+            let mut question = captured();
+            question.resize(bytes, 0xff);
+            let answer = answer(&question);
+            assert_eq!((answer.len(), &answer[..NUMBERS]), (bytes, &captured()[..]));
+            assert_eq!(answer[READS_AT..READS_AT + 4], MOST_READS.to_ne_bytes());
+        }
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let own = block(&write_bw(), Unit::Mebibytes);
+        let theirs = |change: fn(&mut Options)| {
+            let mut options = write_bw();
+            change(&mut options);
+            difference(&own, &block(&options, Unit::Mebibytes))
+        };
+        assert_eq!(theirs(|options| options.qps = 4), Some((Unlike::QueuePairs, 1, 4)));
+        assert_eq!(theirs(|options| options.sizes = Sizes::One(64)), Some((Unlike::Size, 65536, 64)));
+        assert_eq!(
+            theirs(|options| options.amount = Amount::Iterations(9)),
+            Some((Unlike::Iterations, 50, 9))
+        );
+        assert_eq!(theirs(|options| options.amount = Amount::Seconds(9)), Some((Unlike::Duration, 0, 1)));
+        assert_eq!(theirs(|options| options.test.operation = Operation::Read), Some((Unlike::Test, 2, 4)));
+    }
+
+    #[test]
+    fn no_length_makes_it_panic() {
+        for bytes in 0..LONG + 8 {
+            let theirs = vec![0xa5; bytes];
+            assert_eq!(answer(&theirs).len(), bytes);
+            let _ = difference(&block(&write_bw(), Unit::Gigabits), &theirs);
+        }
+    }
+}

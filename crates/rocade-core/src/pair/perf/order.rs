@@ -76,3 +76,70 @@ impl Order {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::perf::Test;
+
+    /// One line a tool: its exchanges in one direction, and with -b; `[..]` is gone through once a size, `*` with -a alone.
+    const TOOLS: &[(&str, &str, &str)] = &[
+        (
+            "write-bw",
+            "Keys | Keys Barrier | [run] Barrier Report Barrier",
+            "Keys | Keys Barrier | [Barrier run *Barrier Report] Barrier",
+        ),
+        (
+            "read-bw",
+            "Keys | Keys Barrier | [run] Barrier Report Barrier",
+            "Keys | Keys Barrier | [Barrier run *Barrier Report] Barrier",
+        ),
+        (
+            "send-bw",
+            "Keys | Barrier Keys | [Barrier run *Barrier] Barrier",
+            "Keys | Barrier Keys | [Barrier run Report *Barrier] Barrier",
+        ),
+        ("write-lat", "Barrier Keys | Keys Barrier | [run]", ""),
+        ("read-lat", "Barrier Keys | Keys Barrier | [run] Barrier", ""),
+        ("send-lat", "Keys | Barrier Keys | [Barrier run] Barrier", ""),
+    ];
+
+    fn in_words(order: &Order) -> String {
+        let words = |steps: &[Step]| steps.iter().map(|step| format!("{step:?} ")).collect::<String>();
+        let Order { opening, connected, before_each, after_each, found_each, closing } = order;
+        let each = format!("{}run {}{}", words(before_each), words(after_each), words(found_each));
+        let text =
+            format!("{}| {}| [{}] {}", words(opening), words(connected), each.trim_end(), words(closing));
+        text.trim_end().to_owned()
+    }
+
+    #[test]
+    fn each_tool_has_the_order_of_its_main_function() {
+        for (name, one_way, both_ways) in TOOLS {
+            let test = Test::ALL.into_iter().find(|test| test.name() == *name).unwrap();
+            for (bidirectional, expected) in [(false, one_way), (true, both_ways)] {
+                for sizes in [Sizes::One(64), Sizes::All] {
+                    let all = sizes == Sizes::All;
+                    let options = Options { bidirectional, sizes, ..Options::stock(test) };
+                    let star = if all { "" } else { "*Barrier" };
+                    let expected =
+                        expected.replace(star, "").replace('*', "").replace("  ", " ").replace(" ]", "]");
+                    if !expected.is_empty() {
+                        assert_eq!(
+                            in_words(&Order::stock(&options)),
+                            expected,
+                            "{name} {bidirectional} {all}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sends_both_ways_by_time_are_not_reported() {
+        let test = Test { operation: Operation::Send, measure: Measure::Bandwidth };
+        let options = Options { bidirectional: true, amount: Amount::Seconds(4), ..Options::stock(test) };
+        assert_eq!(in_words(&Order::stock(&options)), "Keys | Barrier Keys | [Barrier run] Barrier");
+    }
+}
