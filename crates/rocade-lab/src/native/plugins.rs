@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use rocade_core::status::Status;
 
 use super::NativeNode;
 use crate::command;
@@ -129,6 +130,23 @@ impl NativeNode {
             (last.len() >= count).then(|| last.clone())
         })
         .with_context(|| format!("sockets {:?}, before {before:?}", self.sockets()))
+    }
+
+    /// Waits until the agent that was started last says that all is served, as a DaemonSet's probe of readiness does.
+    ///
+    /// # Errors
+    /// It does not come to say so; the error holds what it said last.
+    pub fn wait_for_ready(&self) -> Result<()> {
+        let newest = self.agents.back().context("no agent runs")?.pid()?;
+        let mut last = String::new();
+        wait("the newest agent to be ready", || {
+            let mut status = self.command(&self.options.rocade).ok()?;
+            let said = status.args(["status", "-o", "json"]).output().ok()?;
+            last = String::from_utf8_lossy(&[&said.stdout[..], &said.stderr].concat()).into_owned();
+            let document: Status = serde_json::from_slice(&said.stdout).ok()?;
+            (said.status.success() && document.agent.pid.to_string() == newest).then_some(())
+        })
+        .with_context(|| format!("agent {newest}; said last: {last}"))
     }
 
     /// A script inside.

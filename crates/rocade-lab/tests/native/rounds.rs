@@ -37,7 +37,7 @@ pub(crate) fn kill_agents(node: &mut NativeNode) -> Result<()> {
     })
 }
 
-/// `ROCADE_NATIVE_UPDATES` times a second agent that takes over before the first is told to end, as a DaemonSet with
+/// `ROCADE_NATIVE_UPDATES` times a second agent that is ready before the first is told to end, as a DaemonSet with
 /// maxSurge does it.
 pub(crate) fn update_agents(node: &mut NativeNode) -> Result<()> {
     let longest = Cell::new(None::<Duration>);
@@ -46,6 +46,7 @@ pub(crate) fn update_agents(node: &mut NativeNode) -> Result<()> {
         let gap = node.watch_allocatable(is_full, |node| {
             node.start_agent()?;
             node.wait_for_sockets(&before, RESOURCES.len())?;
+            node.wait_for_ready()?;
             node.end_agent(Signal::Term)?;
             std::thread::sleep(ANSWERED);
             Ok(())
