@@ -1,5 +1,6 @@
-//! What the inventory takes on a live node, against the tools that it replaces: the cluster's row, with the product as it
-//! is released. Run by `make bench`; needs what the cluster needs.
+//! What the inventory takes on a live node, against the tools that it replaces, and how soon the kubelet knows of a link
+//! that went down: the cluster's rows, with the product as it is released. Run by `make bench`; needs what the cluster
+//! needs.
 
 use std::process::ExitCode;
 
@@ -24,8 +25,10 @@ fn run() -> Result<()> {
     interrupt::install()?;
     let cache = Cache::open(Steps::new())?;
     let rocade = product::build(cache.steps())?;
-    let chain = Chain::on(Cluster::start(&cache, &Options { rocade: Some(rocade) })?);
-    for row in chain::timing_rows() {
+    let cluster = Cluster::start(&cache, &Options { rocade: Some(rocade.clone()) })?;
+    product::give(&cache, &cluster, &rocade)?;
+    let chain = Chain::on(cluster);
+    for row in chain::timing_rows().into_iter().chain(chain::link_rows()) {
         match (row.run)(&chain).map_err(|error| chain.cluster.with_logs(error))? {
             Seen::Passed { verdict, .. } => println!("{verdict}"),
             Seen::NotProven { reason } => bail!("{}: not proven: {reason}", row.name),

@@ -11,9 +11,11 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::command;
 
+mod agent;
 mod agreement;
 mod asked;
 mod limits;
+mod link;
 mod nodes;
 mod peers;
 mod pingpong;
@@ -23,15 +25,18 @@ mod privileges;
 mod recorded;
 mod recording;
 mod resources;
+mod survival;
 mod timing;
 mod watching;
 
 pub use agreement::agreement_rows;
 pub use asked::asked_rows;
 pub use limits::limit_rows;
+pub use link::link_rows;
 pub use pingpong::unproven_rows;
 pub use recorded::recorded_rows;
 pub use recording::recording_rows;
+pub use survival::{reported_rows, survival_rows};
 pub use timing::timing_rows;
 pub use watching::watching_rows;
 

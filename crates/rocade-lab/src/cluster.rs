@@ -140,6 +140,16 @@ impl Cluster {
         self.holder.command(program)
     }
 
+    /// All that a node's kubelet has logged; its lines carry the node's time.
+    ///
+    /// # Errors
+    /// No node of that name, or the log cannot be read.
+    pub fn kubelet_log(&self, node: &str) -> Result<String> {
+        let log = format!("{}-kubelet.log", plan::NODES[number(node)? - 1]);
+        let path = self.holder.folder().join("logs").join(log);
+        fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+    }
+
     /// Waits until every node is Ready.
     ///
     /// # Errors

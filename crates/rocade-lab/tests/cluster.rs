@@ -50,7 +50,10 @@ fn trials() -> Vec<Trial> {
         .chain(chain::recording_rows())
         .chain(chain::watching_rows())
         .chain(chain::timing_rows())
-        .chain(chain::asked_rows());
+        .chain(chain::reported_rows())
+        .chain(chain::asked_rows())
+        .chain(chain::survival_rows())
+        .chain(chain::link_rows());
     trials.extend(rows.map(|row| row_trial(row, &chain, logs)));
     trials.push(trial("lab: nothing is left when it has ended", move || end(&chain, &before)));
     trials

@@ -1,18 +1,15 @@
 //! Rows of what is off by default: what the cluster sees of a node through the API server, and grants by CDI names. They
-//! give the agent another configuration, so they come last.
+//! give the agent another configuration.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use super::agent::{self, SOON};
 use super::place::Place;
 use super::pods::{NAMESPACE, pod};
 use super::{Chain, Row, Seen, passed, wait_for};
 use crate::cluster::plan;
 
-/// For what the agent or a controller does by itself.
-const SOON: Duration = Duration::from_secs(120);
 /// Keeps Pods away until the agent takes it off.
 const TAINT: &str = "rdma.rocade.dev/not-ready";
 
@@ -52,10 +49,7 @@ pub fn asked_rows() -> Vec<Row<Chain>> {
 fn taint_and_labels(chain: &Chain) -> Result<Seen> {
     let node = plan::NODES[0];
     chain.kubectl(&["taint", "--overwrite", "node", node, &format!("{TAINT}=:NoSchedule")])?;
-    let folder = chain.deployment.with_file_name("lab-asked");
-    let mut output = chain.kubectl(&["apply", "-k", folder.to_str().context("a path in UTF-8")?])?;
-    let rollout = ["-n", "kube-system", "rollout", "status", "daemonset/rocade-agent", "--timeout=180s"];
-    output += &chain.kubectl(&rollout)?;
+    let output = agent::deploy(chain, "lab-asked")?;
     let seen = wait_for(SOON, || {
         let seen = chain.kubectl_json(&["get", "node", node])?;
         let taints = seen["spec"]["taints"].as_array().cloned().unwrap_or_default();

@@ -104,21 +104,26 @@ pub(super) fn node_of(chain: &Chain, pod: &str) -> Result<String> {
 fn granted_nodes(chain: &Chain) -> Result<Seen> {
     let mut output = String::new();
     for name in PODS {
-        let wanted = wanted_nodes(chain, &node_of(chain, name)?)?;
-        let line = "cd /dev/infiniband && for n in *; do stat -c '%n %t:%T' $n; done";
-        let said = Place::Pod(name).run(chain, line)?;
-        let mut seen: Vec<_> = said.lines().map(str::to_owned).collect();
-        seen.sort();
-        ensure!(seen == wanted, "{name} has {seen:?}, its node's rxe1 and rdma_cm are {wanted:?}");
-        output += &format!("{name}:\n{}", Place::Pod(name).run(chain, "ls -l /dev/infiniband")?);
+        output += &compare_nodes(chain, name, "rxe1")?;
     }
     passed(output, "the nodes of rxe1 and rdma_cm by name and number, in both Pods")
 }
 
-/// `NAME MAJOR:MINOR` (hexadecimal, as stat prints them) of what the node has for the rail that was asked for.
-fn wanted_nodes(chain: &Chain, node: &str) -> Result<Vec<String>> {
+/// Holds the device nodes in a Pod against those that its node has for an HCA and rdma_cm; gives them as `ls` does.
+pub(super) fn compare_nodes(chain: &Chain, name: &'static str, hca: &str) -> Result<String> {
+    let wanted = wanted_nodes(chain, &node_of(chain, name)?, hca)?;
+    let line = "cd /dev/infiniband && for n in *; do stat -c '%n %t:%T' $n; done";
+    let said = Place::Pod(name).run(chain, line)?;
+    let mut seen: Vec<_> = said.lines().map(str::to_owned).collect();
+    seen.sort();
+    ensure!(seen == wanted, "{name} has {seen:?}, its node's {hca} and rdma_cm are {wanted:?}");
+    Ok(format!("{name}:\n{}", Place::Pod(name).run(chain, "ls -l /dev/infiniband")?))
+}
+
+/// `NAME MAJOR:MINOR` (hexadecimal, as stat prints them) of what the node has for the HCA.
+fn wanted_nodes(chain: &Chain, node: &str, hca: &str) -> Result<Vec<String>> {
     let host = nodes::read_host(chain, node)?;
-    let hca = host.hca("rxe1").with_context(|| format!("{node} has no rxe1"))?;
+    let hca = host.hca(hca).with_context(|| format!("{node} has no {hca}"))?;
     let of_ports = hca.ports.iter().flat_map(|port| [&port.umad, &port.issm]).flatten();
     let devices = of_ports.chain(&hca.uverbs).chain(&host.rdma_cm);
     let shown = |device: &CharDevice| format!("{} {:x}:{:x}", device.node, device.major, device.minor);

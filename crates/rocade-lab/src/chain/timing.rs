@@ -51,7 +51,7 @@ fn parse_run(line: &str) -> Result<[f64; 3]> {
 }
 
 /// `0.52 (0.44 to 0.71)`: median and range.
-fn spread(mut values: Vec<f64>) -> String {
+pub(super) fn spread(mut values: Vec<f64>) -> String {
     values.sort_by(f64::total_cmp);
     let places = if values.last().is_some_and(|most| *most < 10.0) { 2 } else { 0 };
     let [least, median, most] = [0, values.len() / 2, values.len().saturating_sub(1)]

@@ -29,6 +29,7 @@ echo "lab: network is up at $($bb cut -d' ' -f1 /proc/uptime) s"
 keep containerd --config /lab/containerd.toml >/dev/vport0p1 2>&1 &
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.2; done
 echo "lab: containerd is up at $($bb cut -d' ' -f1 /proc/uptime) s"
+# Of a device list the kubelet tells in manager.go, at level 2.
 keep kubelet --config /lab/kubelet.json --kubeconfig /lab/kubeconfig --hostname-override "$NODE" \
-    --node-ip "$ADDRESS" --v 1 >/dev/vport0p2 2>&1 &
+    --node-ip "$ADDRESS" --v 1 --vmodule manager=2 >/dev/vport0p2 2>&1 &
 while :; do wait; sleep 1; done
