@@ -5,11 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use rocade_core::host::Unknown;
-use rocade_core::names::compare_natural;
-use rocade_core::{Hca, HcaName, Host, Netdev};
+use rocade_core::host::{Counter, Unknown};
+use rocade_core::names::{Pkey, compare_natural};
+use rocade_core::{Hca, HcaName, Host, Netdev, PortNum};
 
 use crate::attributes::read_text;
+use crate::counters::read_counters;
 use crate::devices::CharDevices;
 use crate::pci::{self, Place};
 use crate::port_netdev::NetlinkNetdevs;
@@ -65,6 +66,18 @@ pub fn read_port_states(root: &Root, host: &mut Host, hcas: &BTreeSet<HcaName>) 
     changed
 }
 
+/// Counters of a port as they are now, to be compared with those of another time; empty where it has none, or is gone.
+pub fn read_port_counters(root: &Root, hca: &HcaName, port: PortNum) -> Vec<Counter> {
+    let dir = port::dir_of(hca, port);
+    ["counters", "hw_counters"].iter().flat_map(|set| read_counters(root, &dir, set)).collect()
+}
+
+/// Partition keys of a port by their index, 0x0000 where an entry is unset; empty where there are none or they cannot be
+/// read.
+pub fn read_pkey_table(root: &Root, hca: &HcaName, port: PortNum) -> Vec<(u32, Pkey)> {
+    port::read_pkeys(root, &port::dir_of(hca, port))
+}
+
 fn read_hca(around: &Surroundings<'_>, name: &OsStr) -> Result<Hca, String> {
     let root = around.root;
     let hca_name: HcaName = name.to_str().ok_or("name is not UTF-8")?.parse().map_err(|e| format!("{e}"))?;
@@ -103,6 +116,35 @@ pub(crate) fn read_software_netdev(root: &Root, dir: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    // A port with a counter, and a table of three keys of which the second is unset.
+    fn counters_and_partition_keys_of_one_port_are_read_by_themselves() {
+        let temp = tempfile::tempdir().unwrap();
+        let port = temp.path().join("sys/class/infiniband/mlx5_0/ports/1");
+        for (file, text) in [
+            ("hw_counters/out_of_sequence", "12\n"),
+            ("hw_counters/lifespan", "10\n"),
+            ("counters/link_downed", "3\n"),
+            ("pkeys/0", "0xffff\n"),
+            ("pkeys/1", "0x0000\n"),
+            ("pkeys/10", "0x7fff\n"),
+        ] {
+            let file = port.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        }
+        let root = Root::live(temp.path()).unwrap();
+        let hca = "mlx5_0".parse().unwrap();
+        let counters = read_port_counters(&root, &hca, PortNum(1));
+        let counters: Vec<_> =
+            counters.iter().map(|counter| (counter.file.as_str(), counter.value)).collect();
+        assert_eq!(counters, [("counters/link_downed", Some(3)), ("hw_counters/out_of_sequence", Some(12))]);
+        let keys = read_pkey_table(&root, &hca, PortNum(1));
+        assert_eq!(keys, [(0, Pkey(0xffff)), (1, Pkey(0)), (10, Pkey(0x7fff))]);
+        assert_eq!(read_port_counters(&root, &hca, PortNum(2)), []);
+        assert_eq!(read_pkey_table(&root, &hca, PortNum(2)), []);
+    }
 
     #[test]
     fn a_port_that_changed_is_read_again_with_its_physical_state_and_the_others_are_not_touched() {

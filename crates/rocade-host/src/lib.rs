@@ -4,6 +4,7 @@
 
 mod archive;
 mod attributes;
+mod capabilities;
 mod counters;
 mod devices;
 mod errno;
@@ -27,9 +28,10 @@ mod statistics;
 mod surroundings;
 
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
+pub use capabilities::read_ipc_lock;
 pub use errno::Errno;
 pub use error::Error;
-pub use infiniband::read_port_states;
+pub use infiniband::{read_pkey_table, read_port_counters, read_port_states};
 pub use netlink::{
     Address, DcbRecord, HealthRecord, Link, PauseRecord, PodRecord, RdmaDevice, RdmaPort, RdmaSystem,
     RouteRecord, RuleRecord, decode_netlink,

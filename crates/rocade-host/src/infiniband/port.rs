@@ -1,6 +1,6 @@
 //! What stands in the directory of a port.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocade_core::host::Hca;
 use rocade_core::names::Pkey;
@@ -66,9 +66,23 @@ pub(super) fn read_port(around: &Surroundings<'_>, hca: &Hca, dir: &Path, number
     port
 }
 
+/// Directory of a port.
+pub(super) fn dir_of(hca: &HcaName, port: PortNum) -> PathBuf {
+    Path::new(super::CLASS).join(hca.as_str()).join("ports").join(port.to_string())
+}
+
+/// The table of partition keys as it stands; what cannot be read is left out.
+pub(super) fn read_pkeys(root: &Root, dir: &Path) -> Vec<(u32, Pkey)> {
+    let names = root.list(dir.join("pkeys")).unwrap_or_default();
+    let mut indexes: Vec<u32> = names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect();
+    indexes.sort_unstable();
+    let key = |index: u32| read_text(root, &dir.join("pkeys").join(index.to_string())).ok()?.parse().ok();
+    indexes.into_iter().filter_map(|index| Some((index, key(index)?))).collect()
+}
+
 /// Reads the port's state again; true when it is another one.
 pub(super) fn read_state(root: &Root, hca: &HcaName, port: &mut Port) -> bool {
-    let dir = Path::new(super::CLASS).join(hca.as_str()).join("ports").join(port.port.to_string());
+    let dir = dir_of(hca, port.port);
     let word = |file| read_text(root, &dir.join(file)).ok().and_then(|text| parse_word(&text));
     let state = word("state");
     if state == port.state {
