@@ -19,7 +19,8 @@ mod tests;
 
 pub use counted::Counted;
 pub use end::End;
-pub use open::read_library_output;
+pub use open::{LibrarySaid, read_library_output};
+pub use path::packet_bytes;
 
 /// What is known about a failed test. Fill what is known with `Evidence { …, ..Evidence::of(failure, &host) }`.
 #[derive(Debug, Clone)]

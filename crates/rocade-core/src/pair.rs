@@ -71,6 +71,9 @@ pub struct PairResult {
     pub remote: Endpoint,
     /// Path MTU of the QP, bytes.
     pub mtu_bytes: u32,
+    /// That no fabric was in between, and how that is known; None where that is not so, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loopback: Option<String>,
     /// Size of one message, bytes.
     pub message_bytes: u32,
     /// Round trips made.

@@ -9,6 +9,7 @@ mod cli;
 mod columns;
 mod config;
 mod env;
+mod evidence;
 mod exec;
 mod install;
 mod inventory;

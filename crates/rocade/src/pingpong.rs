@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::value_parser;
 use rocade_core::diagnose::{End, Evidence, Failure, diagnose};
-use rocade_core::gid::{Choice, Connection, Wish, choose_gid};
+use rocade_core::gid::{Choice, Connection, NoChoice, Wish, choose_gid, loopback};
 use rocade_core::pair::perf::Operation;
 use rocade_core::pair::{PairResult, Role};
 use rocade_core::{GidIndex, HcaName, Host, PortNum};
@@ -19,6 +19,7 @@ use rocade_verbs::pingpong::{Pingpong, Setup};
 use rocade_verbs::{Library, VerbsError};
 
 use crate::cli::Output;
+use crate::evidence::{Watch, complete, keep_stderr};
 use crate::outcome::{Advice, Outcome, print};
 use crate::source::Source;
 use crate::tcp::{self, Dial, Reach};
@@ -80,6 +81,9 @@ pub(crate) struct Args {
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
+    /// Print what ibv_rc_pingpong prints, and nothing else
+    #[arg(skip)]
+    as_stock: bool,
 }
 
 fn parse_mtu(text: &str) -> Result<Mtu, String> {
@@ -89,36 +93,107 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let host = Source { from: None }.read()?;
-    let likely = choose(&host, args, None)?;
-    let library = Library::load().map_err(advise)?;
-    library.require_any(&likely.hca).map_err(advise)?;
-    let (stream, host) = match &args.server {
-        Some(server) => (args.dial(server).connect()?, host),
-        // By the time a client comes, GIDs may have come and gone.
-        None => (tcp::accept(args.reach.bind, args.tcp_port)?, Source { from: None }.read()?),
-    };
-    let choice = choose(&host, args, Some(connection(&stream)?))?;
-    report::tell_choice(&choice);
-    let setup = args.setup(&choice);
-    let mut pingpong = Pingpong::prepare(&library, setup).map_err(advise)?;
-    match test(args, &mut pingpong, &stream, &choice) {
+    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
+    match attempt(args, &mut known) {
         Ok(result) => {
             print(&report::render_result(&result, args.output)?)?;
+            report::tell_loopback(&result, args.output, args.as_stock)?;
             Ok(Outcome::Good)
         }
-        Err(error) => failed(args, &host, &choice, &pingpong, error),
+        Err(error) => known.conclude(args, error),
     }
 }
 
-fn choose(host: &Host, args: &Args, connection: Option<Connection>) -> anyhow::Result<Choice> {
+fn attempt(args: &Args, known: &mut Known) -> anyhow::Result<PairResult> {
+    let likely = choose(&known.host, args, None)?;
+    let library = Library::load()?;
+    let (offered, said) = keep_stderr(|| library.require_any(&likely.hca));
+    known.library_said = said;
+    offered?;
+    let stream = match &args.server {
+        Some(server) => args.dial(server).connect()?,
+        None => {
+            let stream = tcp::accept(args.reach.bind, args.tcp_port)?;
+            // By the time a client comes, GIDs may have come and gone.
+            known.host = Source { from: None }.read()?;
+            stream
+        }
+    };
+    let connection = connection(&stream)?;
+    let choice = choose(&known.host, args, Some(connection))?;
+    report::tell_choice(&choice);
+    known.connection = Some(connection);
+    known.watch = Watch::over(&choice);
+    known.local = End {
+        message_bytes: Some(u64::from(args.size)),
+        pkey_index: Some(0),
+        service_level: Some(args.sl),
+        receive_depth: Some(args.rx_depth),
+        ..End::over(&known.host, &choice)
+    };
+    known.choice = Some(choice.clone());
+    let mut pingpong = Pingpong::prepare(&library, args.setup(&choice))?;
+    known.local.endpoint = Some(*pingpong.local());
+    known.local.mtu_bytes = Some(pingpong.mtu_bytes());
+    let result = test(args, &mut pingpong, &stream, &choice);
+    known.remote.endpoint = pingpong.remote().copied();
+    let mut result = result?;
+    let loopback = loopback(&known.host, &choice, &result.remote, known.connection);
+    result.loopback = loopback.map(|loopback| loopback.to_string());
+    Ok(result)
+}
+
+/// What is known of a test, for its diagnosis.
+#[derive(Default)]
+struct Known {
+    host: Host,
+    library_said: String,
+    connection: Option<Connection>,
+    choice: Option<Choice>,
+    watch: Option<Watch>,
+    local: End,
+    remote: End,
+}
+
+impl Known {
+    /// Tells the diagnosis of a failed test. An error that is no failure of one stays an error.
+    fn conclude(self, args: &Args, error: anyhow::Error) -> anyhow::Result<Outcome> {
+        let of_verbs = error.downcast_ref::<VerbsError>();
+        let of_choice = || error.downcast_ref::<NoChoice>().cloned().map(Failure::NoChoice);
+        let Some(mut failure) = of_verbs.and_then(VerbsError::failure).or_else(of_choice) else {
+            return Err(match of_verbs.and_then(VerbsError::cure) {
+                Some(cure) => error.context(Advice::new("pingpong", cure)),
+                None => error,
+            });
+        };
+        if let Failure::Verb { verb, bytes, .. } = &mut failure
+            && verb == "ibv_reg_mr"
+        {
+            *bytes = Some(Pingpong::registered_bytes(args.size));
+        }
+        let mut evidence = Evidence {
+            choice: self.choice.as_ref(),
+            connection: self.connection,
+            operation: Some(Operation::Send),
+            local: self.local,
+            remote: self.remote,
+            library_said: &self.library_said,
+            ..Evidence::of(failure, &self.host)
+        };
+        complete(&mut evidence, self.watch.as_ref());
+        report::tell_failure(&error, &diagnose(&evidence));
+        Ok(if evidence.failure.is_of_rdma() { Outcome::Failed } else { Outcome::CouldNotLook })
+    }
+}
+
+fn choose(host: &Host, args: &Args, connection: Option<Connection>) -> Result<Choice, NoChoice> {
     let wish = Wish {
         hca: args.hca.as_ref(),
         port: args.hca_port.map(PortNum),
         gid_index: args.gid_index.map(GidIndex),
         connection,
     };
-    choose_gid(host, &wish).context(Advice::new("nothing to test over", "see `rocade inventory`"))
+    choose_gid(host, &wish)
 }
 
 fn connection(stream: &TcpStream) -> anyhow::Result<Connection> {
@@ -152,47 +227,13 @@ fn test(
         mtu_bytes: pingpong.mtu_bytes(),
         message_bytes: args.size,
         iterations: args.iterations,
+        loopback: None,
         bytes: figures.bytes,
         data_checked: args.check,
         seconds,
         mbit_per_second: figures.bytes as f64 * 8.0 / seconds / 1e6,
         usec_per_iteration: seconds * 1e6 / f64::from(args.iterations),
     })
-}
-
-/// A failure of RDMA itself is a result with its diagnosis; anything else is an error.
-fn failed(
-    args: &Args,
-    host: &Host,
-    choice: &Choice,
-    pingpong: &Pingpong,
-    error: anyhow::Error,
-) -> anyhow::Result<Outcome> {
-    let error = error.downcast::<VerbsError>()?;
-    let Some(failure) = error.failure().filter(Failure::is_of_rdma) else { return Err(advise(error)) };
-    let message_bytes = Some(u64::from(args.size));
-    let local = End {
-        endpoint: Some(*pingpong.local()),
-        mtu_bytes: Some(pingpong.mtu_bytes()),
-        message_bytes,
-        ..End::over(host, choice)
-    };
-    let evidence = Evidence {
-        choice: Some(choice),
-        operation: Some(Operation::Send),
-        local,
-        remote: End { endpoint: pingpong.remote().copied(), ..End::default() },
-        ..Evidence::of(failure, host)
-    };
-    report::tell_failure(&error.into(), &diagnose(&evidence));
-    Ok(Outcome::Failed)
-}
-
-fn advise(error: VerbsError) -> anyhow::Error {
-    match error.cure() {
-        Some(cure) => anyhow::Error::from(error).context(Advice::new("pingpong", cure)),
-        None => error.into(),
-    }
 }
 
 impl Args {

@@ -114,15 +114,22 @@ pub(super) fn foreign_gid(evidence: &Evidence<'_>) -> Option<Said> {
     })
 }
 
+/// Size of a full RoCE v2 packet of a path MTU as IP has it, bytes: with the headers of IP (20 or 40 bytes), UDP (8) and
+/// BTH (12) and the checksum (4); some operations put more into some packets.
+pub fn packet_bytes(mtu_bytes: u32, is_v4: bool) -> u32 {
+    mtu_bytes + if is_v4 { 44 } else { 64 }
+}
+
 /// The packets of the QP do not fit the netdev of one end.
 pub(super) fn too_large_packets(evidence: &Evidence<'_>) -> Option<Said> {
     let mtu = evidence.local.mtu_bytes?;
-    // Headers of RoCE v2 with its checksum: 20 or 40 of IP, 8 of UDP, 12 of BTH, 4 of ICRC.
-    let packet = mtu + 44;
+    let is_v4 = both_gids(evidence).is_none_or(|(local, _)| local.ipv4().is_some());
+    let packet = packet_bytes(mtu, is_v4);
     let end =
         |name, netdev_mtu: Option<u32>| Some((name, netdev_mtu.filter(|netdev_mtu| *netdev_mtu < packet)?));
     let cure = |fits: u32| {
-        let smaller = [2048, 1024, 512, 256].into_iter().find(|mtu| mtu + 44 <= fits && *mtu < packet);
+        let fits = |mtu: &u32| packet_bytes(*mtu, is_v4) <= fits;
+        let smaller = [2048, 1024, 512, 256].into_iter().find(fits);
         let smaller = smaller.map_or_else(String::new, |mtu| format!("give -m {mtu} at both ends, or "));
         format!("{smaller}raise the MTU of netdevs and switches on the way alike")
     };

@@ -7,7 +7,7 @@ use rocade_core::gid::Choice;
 use rocade_core::pair::{Endpoint, PairResult};
 
 use crate::cli::Output;
-use crate::outcome::tell;
+use crate::outcome::{print, tell};
 
 /// Which HCA, port and GID, and why.
 pub(super) fn tell_choice(choice: &Choice) {
@@ -35,6 +35,18 @@ pub(super) fn render_local(local: &Endpoint) -> String {
 
 pub(super) fn render_remote(remote: &Endpoint) -> String {
     format!("  remote address: {remote}\n")
+}
+
+/// That no fabric was in the test: a third line of the table, but not among the stock tool's own; JSON has it.
+pub(super) fn tell_loopback(result: &PairResult, output: Output, as_stock: bool) -> anyhow::Result<()> {
+    match (&result.loopback, output, as_stock) {
+        (Some(loopback), Output::Table, false) => print(&format!("{loopback}\n")),
+        (Some(loopback), Output::Table, true) => {
+            tell(&format!("rocade: {loopback}"));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The two lines of figures (the addresses were printed before), or all as JSON.
@@ -80,6 +92,7 @@ mod tests {
             local: endpoint("10.9.0.1"),
             remote: endpoint("10.9.0.2"),
             mtu_bytes: 1024,
+            loopback: None,
             message_bytes: 4096,
             iterations: 1000,
             bytes: 8_192_000,

@@ -101,6 +101,7 @@ impl Args {
             timeout: super::TIMEOUT_SECONDS,
             reach: Reach::default(),
             output: Output::Table,
+            as_stock: true,
         })
     }
 }

@@ -1,0 +1,84 @@
+//! Whether an address answers plain UDP, small and as large as RDMA's packets. Only after a test failed, a few datagrams,
+//! and no right is needed for it: an end where nothing listens on a port says so by ICMP, which the socket reports.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use rocade_core::diagnose::Reach;
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
+};
+
+/// Where traceroute starts, and nobody listens.
+const PORT: u16 = 33434;
+/// Datagrams of a size, as one may get lost. The kernel answers six at once, and one a second after that (icmp_ratelimit).
+const ATTEMPTS: usize = 3;
+/// Longest wait for the answer to one.
+const WAIT: Duration = Duration::from_millis(300);
+
+/// Asks from one address to the other, with IP packets of `large_bytes` too. None where the socket cannot be had.
+pub(super) fn ask(from: IpAddr, to: IpAddr, large_bytes: Option<u32>) -> Option<Reach> {
+    let to = SocketAddr::new(to, PORT);
+    let small = answers(from, to, &[0; 8]).ok()?;
+    // 20 or 40 bytes of IP, 8 of UDP.
+    let headers = if to.is_ipv4() { 28 } else { 48 };
+    let payload = large_bytes.map(|bytes| vec![0; bytes.saturating_sub(headers) as usize]);
+    let large = match &payload {
+        Some(payload) if small => answers(from, to, payload).ok()?,
+        _ => false,
+    };
+    Some(Reach { small, large_bytes: large_bytes.filter(|_| small), large })
+}
+
+fn answers(from: IpAddr, to: SocketAddr, payload: &[u8]) -> io::Result<bool> {
+    let socket = UdpSocket::bind((from, 0))?;
+    // Not in fragments, whatever the kernel has learned of the way.
+    match to.is_ipv4() {
+        true => set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?,
+        false => set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?,
+    }
+    socket.connect(to)?;
+    socket.set_read_timeout(Some(WAIT))?;
+    for _ in 0..ATTEMPTS {
+        let answer = socket.send(payload).and_then(|_| socket.recv(&mut [0; 1]));
+        match answer {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
+            Err(error) if is_timeout(&error) => {}
+            // Something listens there, or the address cannot be reached at all: no answer to this question.
+            _ => return Ok(false),
+        }
+    }
+    Ok(false)
+}
+
+/// Linux answers EAGAIN when SO_RCVTIMEO is over.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn an_address_where_nothing_listens_answers_both_sizes() {
+        let reach = ask(HERE, HERE, Some(4140)).unwrap();
+        assert_eq!(reach, Reach { small: true, large_bytes: Some(4140), large: true });
+        assert_eq!(ask(HERE, HERE, None).unwrap(), Reach { small: true, large_bytes: None, large: false });
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_is_not_asked_for_more() {
+        // Of the documentation's network (RFC 5737), or unreachable: either way nobody says "port unreachable".
+        let nowhere: IpAddr = "192.0.2.1".parse().unwrap();
+        let from: IpAddr = "0.0.0.0".parse().unwrap();
+        let reach = ask(from, nowhere, Some(4140));
+        assert!(
+            reach.is_none_or(|reach| reach == Reach { small: false, large_bytes: None, large: false }),
+            "{reach:?}"
+        );
+    }
+}
