@@ -199,15 +199,15 @@ pub enum Exchange {
     Closed {
         /// What was to come.
         wanted: String,
-        /// Bytes of it that had come.
-        after_bytes: usize,
+        /// What had come of it.
+        seen: Vec<u8>,
     },
     /// The time was up.
     Timeout {
         /// What was to come.
         wanted: String,
-        /// Bytes of it that had come.
-        after_bytes: usize,
+        /// What had come of it.
+        seen: Vec<u8>,
         /// The time, seconds.
         seconds: u64,
     },

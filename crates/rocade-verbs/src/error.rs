@@ -282,17 +282,15 @@ impl VerbsError {
     fn exchange(&self) -> Option<Exchange> {
         Some(match self {
             VerbsError::Exchange { wanted, seen, end, source } => {
-                let (wanted, after_bytes) = (wanted.clone(), seen.len());
+                let (wanted, seen) = (wanted.clone(), seen.clone());
                 match end {
-                    Ended::Closed => Exchange::Closed { wanted, after_bytes },
-                    Ended::TimeUp { after } => {
-                        Exchange::Timeout { wanted, after_bytes, seconds: after.as_secs() }
-                    }
+                    Ended::Closed => Exchange::Closed { wanted, seen },
+                    Ended::TimeUp { after } => Exchange::Timeout { wanted, seen, seconds: after.as_secs() },
                     Ended::Broke => {
                         let errno = source.as_ref().and_then(io::Error::raw_os_error);
                         Exchange::Broken { wanted, errno: errno.unwrap_or_default() }
                     }
-                    Ended::Whole => Exchange::Garbage { wanted, seen: seen.clone() },
+                    Ended::Whole => Exchange::Garbage { wanted, seen },
                 }
             }
             VerbsError::Garbage { source } => Exchange::Garbage {

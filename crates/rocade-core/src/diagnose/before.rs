@@ -37,15 +37,22 @@ pub(super) fn unconnected(server: &str, port: u16, errno: i32) -> Said {
 
 pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> Said {
     match exchange {
-        Exchange::Garbage { wanted, seen } => garbage(wanted, seen),
+        Exchange::Garbage { wanted, seen } => recognised(wanted, seen).unwrap_or_else(|| {
+            because(
+                format!("the other end sent something else than {wanted}"),
+                "start the same test at both ends, and see that nothing else listens on that TCP port",
+            )
+        }),
         // A stock tool that cannot use our address closes without a word.
-        Exchange::Closed { wanted, after_bytes } => {
-            path::unlike_ends(evidence).unwrap_or_else(|| closed(wanted, *after_bytes))
+        Exchange::Closed { wanted, seen } => cut_off(wanted, seen)
+            .or_else(|| path::unlike_ends(evidence))
+            .unwrap_or_else(|| closed(wanted, seen.len())),
+        Exchange::Timeout { wanted, seen, seconds } => {
+            cut_off(wanted, seen).unwrap_or_else(|| timeout(wanted, seen.len(), *seconds))
         }
         Exchange::Broken { wanted, errno } => {
             path::unlike_ends(evidence).unwrap_or_else(|| broken(wanted, *errno))
         }
-        Exchange::Timeout { wanted, after_bytes, seconds } => timeout(wanted, *after_bytes, *seconds),
         Exchange::Version { theirs } => because(
             format!("the other end announces version {theirs}, whose exchange is another one"),
             "start rocade there too, or perftest of another version: 5.70 to 6.27 and 6.29 or newer speak the same",
@@ -58,31 +65,38 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
     }
 }
 
-fn garbage(wanted: &str, seen: &[u8]) -> Said {
-    match recognise(seen) {
-        Some(Spoken::Pingpong) => because(
+/// A part of a message may be one of what was to come; then it tells nothing.
+fn cut_off(wanted: &str, seen: &[u8]) -> Option<Said> {
+    let is_other = match recognise(seen)? {
+        Spoken::Service(_) => true,
+        Spoken::Perftest => !wanted.contains("version"),
+        Spoken::Pingpong | Spoken::PerftestKey => false,
+    };
+    is_other.then(|| recognised(wanted, seen)).flatten()
+}
+
+/// By the first bytes of what came instead of what was to come.
+fn recognised(wanted: &str, seen: &[u8]) -> Option<Said> {
+    Some(match recognise(seen)? {
+        Spoken::Pingpong => because(
             format!("the other end speaks ibv_rc_pingpong's protocol where {wanted} was to come"),
             "start the same test at both ends",
         ),
-        Some(Spoken::Perftest) => because(
+        Spoken::Perftest => because(
             format!(
                 "the other end speaks the protocol of ib_write_bw and its kin where {wanted} was to come"
             ),
             "start the same test at both ends",
         ),
-        Some(Spoken::PerftestKey) => because(
+        Spoken::PerftestKey => because(
             format!("the other end tells the address of one more QP where {wanted} was to come"),
             "give both ends the same -q, and start the same test at both",
         ),
-        Some(Spoken::Service(name)) => because(
+        Spoken::Service(name) => because(
             format!("the other end is no RDMA test: {name} answers on that TCP port"),
             "give the port of the waiting end with -p",
         ),
-        None => because(
-            format!("the other end sent something else than {wanted}"),
-            "start the same test at both ends, and see that nothing else listens on that TCP port",
-        ),
-    }
+    })
 }
 
 /// What the first bytes of a message show its sender to be.
@@ -104,10 +118,11 @@ fn recognise(seen: &[u8]) -> Option<Spoken> {
     if let Some((_, name)) = SERVICES.iter().find(|(start, _)| seen.starts_with(start)) {
         return Some(Spoken::Service(name));
     }
-    if hex_fields(seen, &[4, 6, 6]) {
+    // As far as the 16 bytes of a version reach, where the other test waits for one.
+    if hex_fields(seen, &[4, 6]) {
         return Some(Spoken::Pingpong);
     }
-    if hex_fields(seen, &[4, 4, 6, 6]) {
+    if hex_fields(seen, &[4, 4]) {
         return Some(Spoken::PerftestKey);
     }
     is_version(seen).then_some(Spoken::Perftest)

@@ -174,10 +174,12 @@ fn nothing_came(evidence: &Evidence<'_>) -> Said {
     }
     if let Some(reach) = evidence.reach.filter(|reach| reach.small) {
         let fits = if reach.large { ", large ones too" } else { "" };
-        return because(
-            format!("{cause}, though the addresses reach each other by plain UDP{fits}"),
-            "is the other end still running? Then look for a filter of UDP port 4791, RoCE v2's",
-        );
+        let mut cure =
+            "is the other end still running? Then look for a filter of UDP port 4791, RoCE v2's".to_owned();
+        if let Some(subnet) = path::other_subnet(evidence) {
+            cure = format!("{subnet}; {cure}");
+        }
+        return because(format!("{cause}, though the addresses reach each other by plain UDP{fits}"), cure);
     }
     if evidence.local.gid_type == Some(GidType::V1) {
         return because(

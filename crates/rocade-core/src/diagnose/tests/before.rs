@@ -29,35 +29,50 @@ fn each_way_that_tcp_fails_is_told() {
     }
 }
 
+const PINGPONG: &[u8] = b"0000:000012:29a650:00000000000000000000ffff0a090001\0";
+const VERSION: &[u8] = b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
+const KEY: &[u8] = b"0000:0001:000013:d34eb0:0005d7:";
+
 #[test]
 fn what_speaks_at_the_other_end_is_recognised_by_its_first_bytes() {
-    let wanted = "the version";
+    let pingpong = "the other end speaks ibv_rc_pingpong's protocol where the MTU was to come";
+    let perftest = "the other end speaks the protocol of ib_write_bw and its kin where the MTU was to come";
+    let key = "the other end tells the address of one more QP where the MTU was to come";
+    let other = "the other end sent something else than the MTU";
+    let service = |name: &str| format!("the other end is no RDMA test: {name} answers on that TCP port");
     for (seen, cause, cure) in [
-        (
-            &b"0000:000012:29a650:00000000000000000000ffff0a090001\0"[..],
-            "the other end speaks ibv_rc_pingpong's protocol where the version was to come",
-            "the same test",
-        ),
-        (
-            b"6.06\0\0\0\0\0\0\0\0\0\0\0\0",
-            "the other end speaks the protocol of ib_write_bw and its kin where the version was to come",
-            "the same test",
-        ),
-        (
-            b"0000:0001:000013:d34eb0:0005d7:",
-            "the other end tells the address of one more QP where the version was to come",
-            "the same -q",
-        ),
-        (b"SSH-2.0-OpenSSH_9.2", "the other end is no RDMA test: SSH answers on that TCP port", "-p"),
-        (b"HTTP/1.1 400 Bad Request", "the other end is no RDMA test: HTTP answers on that TCP port", "-p"),
-        (&[0x16, 3, 1, 0, 9], "the other end is no RDMA test: TLS answers on that TCP port", "-p"),
-        (b"hello", "the other end sent something else than the version", "nothing else listens"),
-        (b"", "the other end sent something else than the version", "nothing else listens"),
-        (b"6.06", "the other end sent something else than the version", "nothing else listens"),
+        (PINGPONG, pingpong, "the same test"),
+        (&PINGPONG[..16], pingpong, "the same test"),
+        (VERSION, perftest, "the same test"),
+        (KEY, key, "the same -q"),
+        (b"SSH-2.0-OpenSSH_9.2", &service("SSH"), "-p"),
+        (b"HTTP/1.1 400 Bad Request", &service("HTTP"), "-p"),
+        (&[0x16, 3, 1, 0, 9], &service("TLS"), "-p"),
+        (b"hello", other, "nothing else listens"),
+        (b"", other, "nothing else listens"),
+        (b"6.06", other, "nothing else listens"),
     ] {
-        let seen = seen.to_vec();
-        exchange(Exchange::Garbage { wanted: wanted.into(), seen }).says(cause, cure);
+        exchange(Exchange::Garbage { wanted: "the MTU".into(), seen: seen.to_vec() }).says(cause, cure);
     }
+}
+
+#[test]
+fn a_part_of_a_message_is_recognised_only_if_it_can_be_no_part_of_what_was_to_come() {
+    let closed =
+        |wanted: &str, seen: &[u8]| exchange(Exchange::Closed { wanted: wanted.into(), seen: seen.to_vec() });
+    let address = "the other end's address";
+    closed(address, VERSION).says(
+        "the other end speaks the protocol of ib_write_bw and its kin where the other end's address was to come",
+        "the same test",
+    );
+    closed(address, b"SSH-2.0-OpenSSH_9.2")
+        .says("the other end is no RDMA test: SSH answers on that TCP port", "-p");
+    closed(address, &PINGPONG[..30])
+        .says("the other end closed the connection after 30 bytes of the other end's address", "output");
+    closed("the other end's version", &VERSION[..8])
+        .says("the other end closed the connection after 8 bytes of the other end's version", "output");
+    closed("the other end's key", KEY)
+        .says("the other end closed the connection after 31 bytes of the other end's key", "output");
 }
 
 #[test]
@@ -65,19 +80,19 @@ fn an_exchange_that_ends_early_is_told_by_how_it_ended() {
     let wanted = "its address".to_owned();
     for (failed, cause) in [
         (
-            Exchange::Closed { wanted: wanted.clone(), after_bytes: 0 },
+            Exchange::Closed { wanted: wanted.clone(), seen: vec![] },
             "the other end closed the connection instead of sending its address",
         ),
         (
-            Exchange::Closed { wanted: wanted.clone(), after_bytes: 5 },
+            Exchange::Closed { wanted: wanted.clone(), seen: b"hello".to_vec() },
             "the other end closed the connection after 5 bytes of its address",
         ),
         (
-            Exchange::Timeout { wanted: wanted.clone(), after_bytes: 0, seconds: 10 },
+            Exchange::Timeout { wanted: wanted.clone(), seen: vec![], seconds: 10 },
             "the other end sent nothing for 10 s where its address was to come",
         ),
         (
-            Exchange::Timeout { wanted: wanted.clone(), after_bytes: 7, seconds: 10 },
+            Exchange::Timeout { wanted: wanted.clone(), seen: b"hello w".to_vec(), seconds: 10 },
             "the other end sent 7 bytes of its address and no more for 10 s",
         ),
         (
@@ -96,7 +111,7 @@ fn an_exchange_that_ends_early_is_told_by_how_it_ended() {
 /// A stock tool that cannot use an address closes without a word; both ends' GIDs say why.
 #[test]
 fn a_connection_that_is_closed_after_unlike_gids_were_told_is_explained_by_them() {
-    let closed = Exchange::Closed { wanted: "its address".into(), after_bytes: 0 };
+    let closed = Exchange::Closed { wanted: "its address".into(), seen: vec![] };
     exchange(closed)
         .to("fd01::2")
         .says("one GID is IPv4, the other IPv6 (10.1.0.1 here, fd01::2 there)", "one family at both ends");

@@ -176,6 +176,12 @@ fn addresses_that_reach_each_other_by_udp_leave_the_filter_of_roces_port() {
         &format!("{NO_PACKET}, though the addresses reach each other by plain UDP, large ones too"),
         "a filter of UDP port 4791",
     );
+    reached(false).says(
+        &format!("{NO_PACKET}, though the addresses reach each other by plain UDP"),
+        "a filter of UDP port 4791",
+    );
+    let routed = reached(true).to("10.9.0.1");
+    assert!(routed.diagnosis().cure.starts_with("10.9.0.1 is in another subnet, so a router must carry it"));
 }
 
 /// What the stock tools do not tell, this end knows of itself.
