@@ -117,8 +117,8 @@ pub(crate) fn read_software_netdev(root: &Root, dir: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// A port with a counter, and a table of three keys of which the second is unset.
     #[test]
-    // A port with a counter, and a table of three keys of which the second is unset.
     fn counters_and_partition_keys_of_one_port_are_read_by_themselves() {
         let temp = tempfile::tempdir().unwrap();
         let port = temp.path().join("sys/class/infiniband/mlx5_0/ports/1");
