@@ -6,6 +6,7 @@ mod archive;
 mod attributes;
 mod capabilities;
 mod counters;
+mod cpus;
 mod devices;
 mod errno;
 mod error;
@@ -29,6 +30,7 @@ mod surroundings;
 
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
 pub use capabilities::read_ipc_lock;
+pub use cpus::{parse_cpus, read_cache_line, read_near_cpus, read_node_cpus};
 pub use errno::Errno;
 pub use error::Error;
 pub use infiniband::{read_pkey_table, read_port_counters, read_port_states};
