@@ -2,10 +2,12 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use rocade_core::pair::perf::{Measure, Operation, Test};
+
 use crate::log::{Format, Level};
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, config, env, exec, install, inventory, pingpong, plan, snapshot, status};
+use crate::{agent, check, config, env, exec, install, inventory, perf, pingpong, plan, snapshot, status};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -43,6 +45,18 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
     Pingpong(pingpong::Args),
+    /// Measure how much is written over RDMA; either end may be ib_write_bw
+    WriteBw(perf::Args),
+    /// Measure how long a write takes; either end may be ib_write_lat
+    WriteLat(perf::Args),
+    /// Measure how much is read over RDMA; either end may be ib_read_bw
+    ReadBw(perf::Args),
+    /// Measure how long a read takes; either end may be ib_read_lat
+    ReadLat(perf::Args),
+    /// Measure how much is sent over RDMA; either end may be ib_send_bw
+    SendBw(perf::Args),
+    /// Measure how long a message takes; either end may be ib_send_lat
+    SendLat(perf::Args),
     /// Put rocade into a directory, with links by which it stands in for other tools
     Install(install::Args),
 }
@@ -61,6 +75,12 @@ impl Command {
             Command::Agent(args) => agent::run(&args, log),
             Command::Status(args) => status::run(&args, terminal),
             Command::Pingpong(args) => pingpong::run(&args),
+            Command::WriteBw(args) => perf::run(&args, test(Operation::Write, Measure::Bandwidth)),
+            Command::WriteLat(args) => perf::run(&args, test(Operation::Write, Measure::Latency)),
+            Command::ReadBw(args) => perf::run(&args, test(Operation::Read, Measure::Bandwidth)),
+            Command::ReadLat(args) => perf::run(&args, test(Operation::Read, Measure::Latency)),
+            Command::SendBw(args) => perf::run(&args, test(Operation::Send, Measure::Bandwidth)),
+            Command::SendLat(args) => perf::run(&args, test(Operation::Send, Measure::Latency)),
             Command::Install(args) => install::run(&args),
         }
     }
@@ -80,6 +100,10 @@ impl Command {
             _ => "warn",
         }
     }
+}
+
+const fn test(operation: Operation, measure: Measure) -> Test {
+    Test { operation, measure }
 }
 
 /// Form of a command's data on stdout.

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let program = std::env::current_exe().context("find the path of this program")?;
     let copy = args.dir.join(PROGRAM);
     let stays = args.links || is_same_file(&copy, &program);
-    let places = Link::ALL.map(|link| args.dir.join(link.name()));
+    let places: Vec<PathBuf> = Link::all().map(|link| args.dir.join(link.name())).collect();
     if !stays {
         refuse_foreign_program(&copy)?;
     }

@@ -16,6 +16,7 @@ mod inventory;
 mod links;
 mod log;
 mod outcome;
+mod perf;
 mod pingpong;
 mod plan;
 mod snapshot;
@@ -36,9 +37,9 @@ use crate::terminal::Terminal;
 fn main() -> ExitCode {
     if let Some(link) = std::env::args_os().next().and_then(|program| Link::of_program(&program)) {
         log::start("warn", Format::Text, false);
-        return outcome::report(link.run());
+        return outcome::report(link.run()).into();
     }
     let cli = Cli::parse_from(agent::with_two_dashes(std::env::args_os()));
     let log = log::start(cli.command.log_level(), cli.command.log_format(), cli.no_color);
-    outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color), log))
+    outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color), log)).into()
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use rocade_core::diagnose::Diagnosis;
 
 /// What a command found, as the exit code that says so. An error is always [`Outcome::CouldNotLook`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +34,20 @@ impl From<Outcome> for ExitCode {
 #[error("{what}")]
 pub(crate) struct Advice {
     what: String,
+    cause: Option<String>,
     hint: String,
 }
 
 impl Advice {
     /// `what` stands in the chain like any context; `hint` is printed on a line of its own.
     pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Advice { what: what.into(), hint: hint.into() }
+        Advice { what: what.into(), cause: None, hint: hint.into() }
+    }
+
+    /// The same with a cause on a line of its own, as a diagnosis found it.
+    pub(crate) fn diagnosed(what: impl Into<String>, diagnosis: &Diagnosis) -> Self {
+        let Diagnosis { cause, cure, .. } = diagnosis;
+        Advice { what: what.into(), cause: Some(cause.clone()), hint: cure.clone() }
     }
 }
 
@@ -63,14 +71,14 @@ pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Turns a command's result into the process's exit code; an error is printed here and nowhere else.
-pub(crate) fn report(result: anyhow::Result<Outcome>) -> ExitCode {
+/// Turns a command's result into how the process ends; an error that ends it is printed here.
+pub(crate) fn report(result: anyhow::Result<Outcome>) -> Outcome {
     match result {
-        Ok(outcome) => outcome.into(),
-        Err(error) if error.is::<ReaderGone>() => Outcome::Good.into(),
+        Ok(outcome) => outcome,
+        Err(error) if error.is::<ReaderGone>() => Outcome::Good,
         Err(error) => {
             tell_error(&error);
-            Outcome::CouldNotLook.into()
+            Outcome::CouldNotLook
         }
     }
 }
@@ -83,6 +91,9 @@ pub(crate) fn tell_error(error: &anyhow::Error) {
 fn render_error(error: &anyhow::Error) -> String {
     let mut text = format!("rocade: {error:#}\n");
     if let Some(advice) = error.downcast_ref::<Advice>() {
+        if let Some(cause) = &advice.cause {
+            text.push_str(&format!("cause: {cause}\n"));
+        }
         text.push_str(&format!("hint: {}\n", advice.hint));
     }
     text

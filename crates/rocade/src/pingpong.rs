@@ -1,7 +1,7 @@
 //! `rocade pingpong`: proves RDMA between two ends, of which either may be ibv_rc_pingpong. Wires TCP, the choice of
 //! the GID, the run and its report together; each of them lives elsewhere.
 
-mod report;
+pub(crate) mod report;
 pub(crate) mod stock;
 
 use std::net::TcpStream;

@@ -10,7 +10,19 @@ use rocade_core::Host;
 use tempfile::TempDir;
 
 const ROCADE: &str = env!("CARGO_BIN_EXE_rocade");
-const LINKS: [&str; 3] = ["ibv_rc_pingpong", "ibdev2netdev", "show_gids"];
+const LINKS: [&str; 9] = [
+    "ib_write_bw",
+    "ib_write_lat",
+    "ib_read_bw",
+    "ib_read_lat",
+    "ib_send_bw",
+    "ib_send_lat",
+    "ibv_rc_pingpong",
+    "ibdev2netdev",
+    "show_gids",
+];
+/// Those of them that are perftest's.
+const PERFTEST: std::ops::Range<usize> = 0..6;
 
 fn run(program: impl AsRef<Path>, arguments: &[&str]) -> Output {
     Command::new(program.as_ref()).args(arguments).output().unwrap()
@@ -97,7 +109,8 @@ fn install_makes_links_alone_where_that_is_asked_for() {
 
 #[test]
 fn install_makes_nothing_where_a_name_is_another_programs() {
-    let foreign: [(&str, fn(&Path)); 6] = [
+    type Make = fn(&Path);
+    let foreign: [(&str, Make); 6] = [
         ("show_gids", |place| fs::write(place, "#!/bin/bash").unwrap()),
         ("show_gids", |place| std::os::unix::fs::symlink("/opt/vendor/show_gids", place).unwrap()),
         ("show_gids", |place| fs::create_dir(place).unwrap()),
@@ -255,4 +268,33 @@ fn under_its_stock_name_the_pingpong_takes_every_letter_of_the_stock_tool() {
     let said = text(&output.stderr);
     // Understood as a whole: what it complains of is the HCA, not the command line.
     assert!(output.status.code() == Some(2) && said.starts_with("rocade: nothing to test over"), "{said}");
+}
+
+#[test]
+fn under_the_names_of_perftest_whatever_fails_ends_with_1_as_there() {
+    let dir = installed();
+    for link in &LINKS[PERFTEST] {
+        let program = dir.path().join(link);
+        let refused = run(&program, &["-R", "127.0.0.1"]);
+        let said = text(&refused.stderr);
+        assert!(
+            said.starts_with("rocade: rocade has no -R (--rdma_cm): ") && said.contains("\nhint: "),
+            "{said}"
+        );
+        let unknown = run(&program, &["--no-such-option"]);
+        assert!(text(&unknown.stderr).contains("'--no-such-option'"), "{}", text(&unknown.stderr));
+        // Understood as a whole: what it complains of is the HCA, not the command line.
+        let line =
+            "-d nonexistent0 -i 1 -p 18516 -s 64 -n 100 -x 3 -F -m 1024 -S 1 --report_gbits --tclass=106";
+        let arguments: Vec<&str> = line.split(' ').chain(["127.0.0.1"]).collect();
+        let untestable = run(&program, &arguments);
+        let said = text(&untestable.stderr);
+        assert!(said.starts_with("rocade: nothing to test over"), "{said}");
+        for output in [refused, unknown, untestable] {
+            assert_eq!(output.status.code(), Some(1), "{link}");
+            assert_eq!(text(&output.stdout), "", "{link}");
+        }
+        let version = run(&program, &["-V"]);
+        assert_eq!((version.status.code(), text(&version.stdout).as_str()), (Some(0), "Version: 6.06\n"));
+    }
 }

@@ -10,7 +10,7 @@ use crate::cli::Output;
 use crate::outcome::{print, tell};
 
 /// Which HCA, port and GID, and why.
-pub(super) fn tell_choice(choice: &Choice) {
+pub(crate) fn tell_choice(choice: &Choice) {
     let (hca, port, reason) = (&choice.hca, choice.port, &choice.reason);
     match &choice.gid {
         Some(gid) => {

@@ -196,7 +196,7 @@ pub enum Unit {
 
 impl Unit {
     /// 10⁹ bit/s that one of it is.
-    fn gbps(self) -> f64 {
+    pub fn gbps(self) -> f64 {
         match self {
             Unit::Mebibytes => f64::from(8 << 20) / 1e9,
             Unit::Gigabits => 1.0,

@@ -14,6 +14,8 @@ const ITERATIONS: std::ops::RangeInclusive<u64> = 5..=1 << 32;
 const MODERATED_BYTES: u32 = 8192;
 /// What lies between two QPs' buffers at least.
 const PAGE_BYTES: u64 = 4096;
+/// Messages that are compared lie side by side in so much at most.
+const COMPARED_BYTES: u64 = 16 << 20;
 
 /// Options that do not go together, or are out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,9 +48,11 @@ impl Options {
         Ok(self)
     }
 
-    /// Memory that one end registers, bytes: what it sends and what it receives, for each QP.
+    /// Memory that one end registers at most, bytes: what it sends and what it receives, for each QP.
     pub fn buffer_bytes(&self) -> u64 {
-        2 * u64::from(self.qps) * u64::from(self.sizes.largest()).max(PAGE_BYTES)
+        let each = u64::from(self.sizes.largest()).max(PAGE_BYTES).next_multiple_of(PAGE_BYTES);
+        let compared = if self.data_seed.is_some() { COMPARED_BYTES } else { 0 };
+        2 * (u64::from(self.qps) * each + compared)
     }
 
     /// Whether all of this can be done together.
@@ -219,6 +223,6 @@ mod tests {
         let of =
             |qps, bytes| options("write-bw", |o| (o.qps, o.sizes) = (qps, Sizes::One(bytes))).buffer_bytes();
         assert_eq!((of(1, 64), of(3, 65536)), (8192, 6 * 65536));
-        assert_eq!(of(16384, MOST_BYTES), 2 * 16384 * u64::from(MOST_BYTES));
+        assert_eq!(of(16384, MOST_BYTES), 2 * 16384 * (1 << 31));
     }
 }

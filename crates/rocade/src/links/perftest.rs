@@ -1,0 +1,218 @@
+//! The six perftest tools: their options (perftest 6.06) and their tables, so that scripts that parse them go on
+//! working. Whatever fails ends with 1, as with the tools themselves; why is told as `rocade` tells it.
+
+mod banner;
+mod json;
+mod options;
+mod refused;
+mod rows;
+
+use std::fs;
+
+use anyhow::{Context, bail};
+use rocade_core::LinkLayer;
+use rocade_core::pair::Role;
+use rocade_core::pair::perf::message::{ANNOUNCED, Unit};
+use rocade_core::pair::perf::{Measure, Operation, Options, SizeResult, Test};
+use rocade_verbs::Library;
+
+use self::banner::{RULER, Settings, WAITING};
+use self::options::Args;
+use self::rows::{Row, heading};
+use crate::outcome::{Advice, Outcome, print, report, tell};
+use crate::perf::options::{TIMEOUT_SECONDS, Where};
+use crate::perf::session::{Connected, Seen, Session, choose};
+use crate::perf::{advise, tell_failed};
+use crate::pingpong::report::tell_choice;
+use crate::source::Source;
+use crate::tcp::{self, Reach};
+
+/// Reads the command line as the tool's, and does what it asks for.
+pub(super) fn run(test: Test) -> anyhow::Result<Outcome> {
+    let matches = match Args::command(test).try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _ = error.print();
+            return Ok(if error.use_stderr() { Outcome::Failed } else { Outcome::Good });
+        }
+    };
+    let ended = Args::read(test, &matches).and_then(|args| measure(&args, test));
+    Ok(match report(ended) {
+        Outcome::CouldNotLook => Outcome::Failed,
+        outcome => outcome,
+    })
+}
+
+fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
+    if args.version {
+        print(&format!("Version: {ANNOUNCED}\n"))?;
+        return Ok(Outcome::Good);
+    }
+    let options = args.settle(test)?;
+    let (place, reach) = (args.place(), Reach { bind: args.source_ip, wait: 0 });
+    let host = Source { from: None }.read()?;
+    let likely = choose(&host, &place, None)?;
+    let library = Library::load().map_err(advise)?;
+    library.require_any(&likely.hca).map_err(advise)?;
+    let role = if args.host.is_some() { Role::Client } else { Role::Server };
+    let mut output = Output { args, role, failed: None };
+    let (stream, host) = match &args.host {
+        Some(server) => {
+            let program = format!("{} (or `rocade {test}`)", test.stock_name());
+            (reach.dial(server, args.port, place.timeout(), &program).connect()?, host)
+        }
+        None => {
+            output.print(WAITING);
+            (tcp::accept(reach.bind, args.port)?, Source { from: None }.read()?)
+        }
+    };
+    let (unit, accept) = (args.unit(), &|_: &Options| Ok(()));
+    let session =
+        Session { library: &library, host: &host, role, options: &options, place: &place, unit, accept };
+    let mut settings = None;
+    let ended = session.run(&stream, &mut |seen| match seen {
+        Seen::Chosen(choice) => tell_choice(choice),
+        Seen::Connected(connected) => settings = Some(output.connected(connected)),
+        Seen::Progress(_) => {}
+    });
+    let ended = match ended {
+        Ok(ended) => ended.result,
+        Err(failed) => return tell_failed(test.stock_name(), failed),
+    };
+    if let Some(loopback) = &ended.loopback {
+        tell(&format!("rocade: {loopback}"));
+    }
+    match (output.failed.take(), settings) {
+        (Some(error), _) => Err(error),
+        (None, Some(kept)) => output.conclude(&kept.settings(role), &ended.results),
+        (None, None) => bail!("the test ended before its ends were connected"),
+    }
+}
+
+/// What is known once both ends are connected, kept for the end.
+struct Kept {
+    options: Options,
+    choice: rocade_core::gid::Choice,
+    link_type: &'static str,
+    mtu_bytes: u32,
+    inline_bytes: u32,
+    outstanding_reads: u8,
+}
+
+impl Kept {
+    fn settings(&self, role: Role) -> Settings<'_> {
+        Settings {
+            role,
+            options: &self.options,
+            choice: &self.choice,
+            link_type: self.link_type,
+            mtu_bytes: self.mtu_bytes,
+            inline_bytes: self.inline_bytes,
+            outstanding_reads: self.outstanding_reads,
+        }
+    }
+}
+
+/// The tool's stdout.
+struct Output<'a> {
+    args: &'a Args,
+    role: Role,
+    /// The first error of writing it.
+    failed: Option<anyhow::Error>,
+}
+
+impl Output<'_> {
+    /// Where the whole table is wanted.
+    fn print(&mut self, text: &str) {
+        if self.args.output.is_none() && self.failed.is_none() {
+            self.failed = print(text).err();
+        }
+    }
+
+    fn connected(&mut self, now: &Connected<'_>) -> Kept {
+        let kept = Kept {
+            options: now.options.clone(),
+            choice: now.choice.clone(),
+            link_type: if now.link_layer == LinkLayer::InfiniBand { "IB" } else { "Ethernet" },
+            mtu_bytes: now.mtu_bytes,
+            inline_bytes: now.inline_bytes,
+            outstanding_reads: now.outstanding_reads,
+        };
+        let settings = kept.settings(self.role);
+        let mut text = settings.render() + &settings.render_keys(now.local, now.remote);
+        if self.has_rows(&settings) {
+            text = text + RULER + &heading(settings.options, self.args.unit());
+        }
+        self.print(&text);
+        kept
+    }
+
+    /// The end that is read from has nothing to say.
+    fn has_rows(&self, settings: &Settings<'_>) -> bool {
+        let test = settings.options.test;
+        self.role == Role::Client || (test.operation, test.measure) != (Operation::Read, Measure::Latency)
+    }
+
+    fn conclude(&mut self, settings: &Settings<'_>, results: &[SizeResult]) -> anyhow::Result<Outcome> {
+        let (args, unit) = (self.args, self.args.unit());
+        let all = results.iter().filter(|_| self.has_rows(settings));
+        let rows: Vec<Row> =
+            all.filter_map(|size| Row::of(size, settings.options, unit, args.no_peak)).collect();
+        for row in &rows {
+            match args.output {
+                Some(number) => print(&row.render_number(number))?,
+                None => print(&row.render())?,
+            }
+        }
+        self.print(RULER);
+        if let (Some(file), Some(row)) = (args.json_file(), rows.last()) {
+            let hint = "give a file that you may write with --out_json_file";
+            fs::write(file, json::render(settings, row))
+                .with_context(|| Advice::new(format!("cannot write {file}"), hint))?;
+        }
+        let Some(short) = args.limits(&rows) else { return Ok(Outcome::Good) };
+        tell(short);
+        Ok(Outcome::Failed)
+    }
+}
+
+impl Args {
+    fn unit(&self) -> Unit {
+        if self.report_gbits { Unit::Gigabits } else { Unit::Mebibytes }
+    }
+
+    fn place(&self) -> Where {
+        Where {
+            hca: self.ib_dev.clone(),
+            hca_port: Some(self.ib_port),
+            gid_index: self.gid_index,
+            cpus: None,
+            numa: None,
+            hugepages: self.use_hugepages,
+            timeout: TIMEOUT_SECONDS,
+        }
+    }
+
+    /// What the tool says of a limit that no size keeps.
+    fn limits(&self, rows: &[Row]) -> Option<&'static str> {
+        let reaches = |limit: f64, of: fn(&Row) -> Option<f64>| {
+            rows.iter().filter_map(of).any(|figure| figure >= limit)
+        };
+        let average = |row: &Row| match row {
+            Row::Bandwidth { average, .. } => Some(*average),
+            _ => None,
+        };
+        let rate = |row: &Row| match row {
+            Row::Bandwidth { rate_mpps, .. } => Some(*rate_mpps),
+            _ => None,
+        };
+        if self.limit_bw.is_some_and(|limit| !reaches(limit, average)) {
+            return Some("Error: BW result is below bw limit");
+        }
+        let slow = self.limit_msgrate.is_some_and(|limit| !reaches(limit, rate));
+        slow.then_some("Error: Msg rate  is below msg_rate limit")
+    }
+}
+
+#[cfg(test)]
+mod tests;

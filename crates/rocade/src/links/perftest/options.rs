@@ -1,0 +1,228 @@
+//! The command line of ib_write_bw and its five sisters (perftest 6.06), letter by letter. Each takes the others' letters
+//! too, as their one parser does; what does not go with a test is refused when it is settled.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, bail};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
+use rocade_core::pair::perf::{Amount, Measure, Operation, Options, Sizes, Test};
+use rocade_core::{HcaName, PortNum};
+
+use super::refused::{self, REFUSED};
+use crate::outcome::Advice;
+use crate::perf::options::{TCP_PORT, parse_hca_port};
+use crate::perf::size::parse_size;
+
+/// Measure RDMA between two ends (rocade under the name of a perftest tool)
+#[derive(Debug, Parser)]
+#[command(disable_version_flag = true, infer_long_args = true)]
+pub(crate) struct Args {
+    /// The end that waits; without it this end is the one
+    pub(super) host: Option<String>,
+    /// Sizes from 2 to 2^23
+    #[arg(short, long)]
+    all: bool,
+    /// Both ends send
+    #[arg(short, long)]
+    bidirectional: bool,
+    /// Connection type: RC
+    #[arg(short, long, default_value = "RC")]
+    connection: String,
+    /// HCA [default: the one that has the connection's address]
+    #[arg(short = 'd', long)]
+    pub(super) ib_dev: Option<HcaName>,
+    /// Time of a test in seconds
+    #[arg(short = 'D', long)]
+    duration: Option<u32>,
+    /// Sleep until something completes
+    #[arg(short, long)]
+    events: bool,
+    /// No warning about the CPU's frequency: none is given in any case
+    #[arg(short = 'F', long = "CPU-freq")]
+    cpu_freq: bool,
+    /// Port of the HCA
+    #[arg(short, long, value_parser = parse_hca_port, default_value = "1")]
+    pub(super) ib_port: PortNum,
+    /// Messages up to this size go inline
+    #[arg(short = 'I', long = "inline_size")]
+    inline_size: Option<u32>,
+    /// Hop limit
+    #[arg(short = 'L', long = "hop_limit")]
+    hop_limit: Option<u8>,
+    /// Path MTU in bytes
+    #[arg(short, long, value_parser = crate::perf::options::parse_mtu)]
+    mtu: Option<u32>,
+    /// Messages of each QP
+    #[arg(short = 'n', long)]
+    iters: Option<u64>,
+    /// No peak bandwidth
+    #[arg(short = 'N', long = "noPeak")]
+    pub(super) no_peak: bool,
+    /// Outstanding reads
+    #[arg(short, long)]
+    outs: Option<u8>,
+    /// TCP port of the exchange
+    #[arg(short, long, value_parser = value_parser!(u16).range(1..), default_value_t = TCP_PORT)]
+    pub(super) port: u16,
+    /// QPs
+    #[arg(short, long)]
+    qp: Option<u32>,
+    /// Every so many sends make a completion
+    #[arg(short = 'Q', long = "cq-mod")]
+    cq_mod: Option<u32>,
+    /// Receives kept posted
+    #[arg(short, long)]
+    rx_depth: Option<u32>,
+    /// Bytes of a message, with K or M
+    #[arg(short, long, value_parser = parse_size)]
+    size: Option<u32>,
+    /// Service level
+    #[arg(short = 'S', long)]
+    sl: Option<u8>,
+    /// Sends under way
+    #[arg(short, long)]
+    tx_depth: Option<u32>,
+    /// ACK timeout: 4.096 us · 2^N
+    #[arg(short = 'u', long)]
+    qp_timeout: Option<u8>,
+    /// Say the version and nothing else
+    #[arg(short = 'V', long)]
+    pub(super) version: bool,
+    /// Fail below this bandwidth, in the unit of the report
+    #[arg(short = 'w', long = "limit_bw")]
+    pub(super) limit_bw: Option<f64>,
+    /// GID index [default: the GID of the connection's address]
+    #[arg(short = 'x', long)]
+    pub(super) gid_index: Option<u32>,
+    /// Fail below this message rate, 10^6 messages a second
+    #[arg(short = 'y', long = "limit_msgrate")]
+    pub(super) limit_msgrate: Option<f64>,
+    /// Write the report to a file as JSON
+    #[arg(long = "out_json")]
+    out_json: bool,
+    /// The file
+    #[arg(long = "out_json_file", default_value = "perftest_out.json")]
+    out_json_file: String,
+    /// Print one number: bandwidth, message_rate or latency
+    #[arg(long, value_enum)]
+    pub(super) output: Option<Number>,
+    /// Messages ahead of what is measured
+    #[arg(long = "perform_warm_up")]
+    warm_up: bool,
+    /// Index of the partition key
+    #[arg(long = "pkey_index")]
+    pkey_index: Option<u16>,
+    /// Limit of what is sent
+    #[arg(long = "rate_limit")]
+    rate_limit: Option<f64>,
+    /// Its unit: g for Gbit/s, M for MiB/s
+    #[arg(long = "rate_units", default_value = "g", value_parser = ["g", "M"])]
+    rate_units: String,
+    /// How it is kept: SW
+    #[arg(long = "rate_limit_type", value_parser = ["SW"])]
+    rate_limit_type: Option<String>,
+    /// Bandwidth in 10^9 bit/s, not in 2^20 bytes a second
+    #[arg(long = "report_gbits")]
+    pub(super) report_gbits: bool,
+    /// Retries of rdma_cm, which is not used
+    #[arg(long = "retry_count")]
+    retry_count: Option<u32>,
+    /// Address of this host to connect from, or to listen on
+    #[arg(long = "source_ip")]
+    pub(super) source_ip: Option<IpAddr>,
+    /// Traffic class
+    #[arg(long)]
+    tclass: Option<u8>,
+    /// Buffers from hugepages
+    #[arg(long = "use_hugepages")]
+    pub(super) use_hugepages: bool,
+    /// The older way to post sends, which is the only one here
+    #[arg(long = "use_old_post_send")]
+    use_old_post_send: bool,
+}
+
+/// What `--output` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Number {
+    Bandwidth,
+    MessageRate,
+    Latency,
+}
+
+impl Args {
+    /// The tool's command line.
+    pub(super) fn command(test: Test) -> Command {
+        <Args as CommandFactory>::command()
+            .name(test.stock_name())
+            .args(REFUSED.iter().map(refused::argument))
+    }
+
+    /// Reads it; what would change what is tested is refused with the reason.
+    pub(super) fn read(test: Test, matches: &ArgMatches) -> anyhow::Result<Args> {
+        if let Some(option) = REFUSED.iter().find(|option| refused::is_given(matches, option)) {
+            bail!(Advice::new(
+                format!("rocade has no {}: {}", refused::name(option), option.why),
+                format!(
+                    "leave the option out, or take {} of perftest; either can be the other end",
+                    test.stock_name()
+                )
+            ));
+        }
+        let args = Args::from_arg_matches(matches)?;
+        if args.connection != "RC" {
+            bail!(Advice::new(
+                format!("rocade has no connection type {}", args.connection),
+                "give -c RC, or leave it out"
+            ));
+        }
+        let bandwidth = test.measure == Measure::Bandwidth;
+        if args.output.is_some_and(|number| (number == Number::Latency) == bandwidth) {
+            let fitting = if bandwidth { "bandwidth or message_rate" } else { "latency" };
+            bail!(Advice::new(
+                format!("{} measures something else", test.stock_name()),
+                format!("give --output={fitting}")
+            ));
+        }
+        Ok(args)
+    }
+
+    /// The file for the report.
+    pub(super) fn json_file(&self) -> Option<&str> {
+        self.out_json.then_some(self.out_json_file.as_str())
+    }
+
+    /// What this end does; the stock tools lower some of it, and in latency tests pass over depths, without a word.
+    pub(super) fn settle(&self, test: Test) -> anyhow::Result<Options> {
+        let stock = Options::stock(test);
+        let bandwidth = test.measure == Measure::Bandwidth;
+        let sized = self.size.map_or_else(|| stock.sizes.clone(), Sizes::One);
+        let counted = self.iters.map_or(stock.amount, Amount::Iterations);
+        let depth = |given: Option<u32>, usual| given.filter(|_| bandwidth).unwrap_or(usual);
+        let inline = self.inline_size.filter(|_| test.operation != Operation::Read);
+        let bits = if self.rate_units == "M" { f64::from(8 << 20) } else { 1e9 };
+        let options = Options {
+            sizes: if self.all { Sizes::All } else { sized },
+            amount: self.duration.map_or(counted, Amount::Seconds),
+            qps: self.qp.unwrap_or(stock.qps),
+            bidirectional: self.bidirectional,
+            tx_depth: depth(self.tx_depth, stock.tx_depth),
+            rx_depth: self.rx_depth.unwrap_or(stock.rx_depth),
+            cq_moderation: depth(self.cq_mod, stock.cq_moderation),
+            inline_bytes: inline.unwrap_or(stock.inline_bytes),
+            mtu_bytes: self.mtu,
+            traffic_class: self.tclass.unwrap_or(stock.traffic_class),
+            service_level: self.sl.unwrap_or(stock.service_level),
+            pkey_index: self.pkey_index.unwrap_or(stock.pkey_index),
+            hop_limit: self.hop_limit.unwrap_or(stock.hop_limit),
+            outstanding_reads: self.outs,
+            ack_timeout: self.qp_timeout.unwrap_or(stock.ack_timeout),
+            warm_up: self.warm_up,
+            rate_limit_gbps: self.rate_limit.map(|rate| rate * bits / 1e9),
+            events: self.events,
+            ..stock
+        };
+        let settled = options.settled(self.cq_mod.is_some());
+        settled.with_context(|| Advice::new(test.stock_name(), format!("see `{} --help`", test.stock_name())))
+    }
+}

@@ -1,0 +1,89 @@
+//! What a result is expected to be, as flags and a file. The verdict is core's.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rocade_core::pair::perf::expect::Expected;
+use rocade_core::pair::perf::{PerfResult, Test};
+
+use crate::outcome::Advice;
+
+/// Flags of what is expected.
+#[derive(Debug, Default, Clone, clap::Args)]
+pub(crate) struct Expectations {
+    /// Fail below this average bandwidth of the best size: 10⁹ bit/s, or as 90% of the slower port's rate
+    #[arg(long, value_name = "GBPS", value_parser = parse_gbps)]
+    expect_gbps: Option<Gbps>,
+    /// Fail above this median latency of the best size, us
+    #[arg(long, value_name = "US")]
+    expect_us: Option<f64>,
+    /// Fail if a size is worse than in an earlier result of the same test, as `-o json` writes it
+    #[arg(long, value_name = "RESULT.json")]
+    expect_from: Option<PathBuf>,
+    /// So much of the earlier bandwidth is enough, and a latency that is longer by as much
+    #[arg(long, value_name = "PERCENT", requires = "expect_from", default_value = "95%", value_parser = parse_percent)]
+    within: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Gbps {
+    Absolute(f64),
+    Share(f64),
+}
+
+impl Expectations {
+    /// Reads the earlier result; all of it is what the test measures.
+    pub(crate) fn settle(&self, test: Test) -> anyhow::Result<Vec<Expected>> {
+        let mut all = Vec::new();
+        all.extend(self.expect_gbps.map(|gbps| match gbps {
+            Gbps::Absolute(gbps) => Expected::Gbps(gbps),
+            Gbps::Share(share) => Expected::RateShare(share),
+        }));
+        all.extend(self.expect_us.map(Expected::Us));
+        if let Some(file) = &self.expect_from {
+            all.push(Expected::From { earlier: Box::new(read(file)?), within: self.within });
+        }
+        for expected in &all {
+            let hint = format!("expect what {test} measures");
+            expected.check(test).context(Advice::new("nothing to judge", hint))?;
+        }
+        Ok(all)
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<PerfResult> {
+    let hint = "it takes a file that a test wrote with `-o json > FILE`";
+    let advice = || Advice::new(format!("--expect-from {}", file.display()), hint);
+    let text = std::fs::read_to_string(file).with_context(advice)?;
+    serde_json::from_str(&text).with_context(advice)
+}
+
+fn parse_gbps(text: &str) -> Result<Gbps, String> {
+    if text.ends_with('%') {
+        return parse_percent(text).map(Gbps::Share);
+    }
+    let gbps = text.parse().ok().filter(|gbps: &f64| gbps.is_finite() && *gbps > 0.0);
+    gbps.map(Gbps::Absolute).ok_or_else(|| "a bandwidth is a number of 10⁹ bit/s, or as 90%".to_owned())
+}
+
+/// A part of one; the sign may be left out.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    let share = number.map(|percent: f64| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
+    share.ok_or_else(|| "a percentage is more than 0 and at most 100%".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bandwidth_is_a_number_or_a_share_of_the_ports_rate() {
+        assert_eq!(parse_gbps("380"), Ok(Gbps::Absolute(380.0)));
+        assert_eq!(parse_gbps("90%"), Ok(Gbps::Share(0.9)));
+        for wrong in ["", "%", "0", "-1", "nan", "inf", "101%", "0%"] {
+            assert!(parse_gbps(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((parse_percent("95%"), parse_percent("95")), (Ok(0.95), Ok(0.95)));
+    }
+}

@@ -1,0 +1,84 @@
+//! How far a test is, on one line of a terminal that the next one takes the place of.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::Duration;
+
+use rocade_verbs::perftest::Progress;
+
+use super::size::size_in_words;
+
+/// A shorter run needs no such line.
+const QUIET: Duration = Duration::from_secs(1);
+/// To the start of the line, which is emptied.
+const BACK: &str = "\r\x1b[K";
+
+/// The line; gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ProgressLine {
+    terminal: bool,
+    shown: bool,
+}
+
+impl ProgressLine {
+    /// Nothing is ever shown where stderr is no terminal.
+    pub(crate) fn on_stderr() -> ProgressLine {
+        ProgressLine { terminal: stderr().is_terminal(), shown: false }
+    }
+
+    /// Shows how far it is, unless the run is short so far.
+    pub(crate) fn show(&mut self, progress: &Progress) {
+        if self.terminal && progress.elapsed >= QUIET {
+            self.shown = true;
+            let _ = write!(stderr(), "{BACK}{}", render(progress)).and_then(|()| stderr().flush());
+        }
+    }
+
+    /// Makes room for other lines.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(stderr(), "{BACK}").and_then(|()| stderr().flush());
+        }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn render(progress: &Progress) -> String {
+    let size = size_in_words(progress.message_bytes);
+    let share = match progress.of {
+        Some(of) if of > 0 => format!("{} %", progress.done.min(of) * 100 / of),
+        _ => format!("{} messages", progress.done),
+    };
+    format!("{size}: {share} in {:.0} s, {:.2} Gbit/s", progress.elapsed.as_secs_f64(), progress.gbps())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_tells_size_share_time_and_rate() {
+        let progress = Progress {
+            message_bytes: 65536,
+            done: 1250,
+            of: Some(5000),
+            elapsed: Duration::from_millis(2400),
+        };
+        assert_eq!(render(&progress), "64K: 25 % in 2 s, 0.27 Gbit/s");
+        assert_eq!(render(&Progress { of: None, ..progress }), "64K: 1250 messages in 2 s, 0.27 Gbit/s");
+    }
+
+    #[test]
+    fn nothing_is_shown_where_stderr_is_no_terminal_or_the_run_is_short() {
+        let progress = |elapsed| Progress { message_bytes: 2, done: 1, of: None, elapsed };
+        let mut pipe = ProgressLine { terminal: false, shown: false };
+        pipe.show(&progress(10 * QUIET));
+        let mut short = ProgressLine { terminal: true, shown: false };
+        short.show(&progress(QUIET / 2));
+        assert!(!pipe.shown && !short.shown);
+    }
+}

@@ -1,0 +1,56 @@
+//! The commands of the tests as a whole: command lines that are refused before anything is tested. What needs an HCA is
+//! tested on the bench.
+
+#![allow(clippy::unwrap_used, reason = "what is missing here fails the test")]
+
+use std::process::{Command, Output};
+
+const TESTS: [&str; 6] = ["write-bw", "write-lat", "read-bw", "read-lat", "send-bw", "send-lat"];
+
+fn run(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rocade")).args(line.split_whitespace()).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// stderr of a command that could not look, and printed no data.
+fn refused(line: &str) -> String {
+    let output = run(line);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{line}: {}", stderr(&output));
+    stderr(&output)
+}
+
+#[test]
+fn every_test_takes_the_stock_letters_beside_long_names() {
+    for test in TESTS {
+        let many = if test.ends_with("bw") { "-q 4 -b -t 64 -Q 10" } else { "" };
+        let line =
+            "-d nonexistent0 -i 1 -p 18516 -s 64 -n 100 -x 3 -F -m 1024 -S 1 -u 14 -o json --report_gbits";
+        let said = refused(&format!("{test} {line} {many} 127.0.0.1"));
+        assert!(said.starts_with("rocade: nothing to test over"), "{said}");
+        let long =
+            "--hca nonexistent0 --hca-port 1 --tcp-port 18516 --size 64 --iterations 100 --gid-index 3";
+        let said =
+            refused(&format!("{test} {long} --timeout 5 --wait 1 --bind 127.0.0.1 --check=3 127.0.0.1"));
+        assert!(said.starts_with("rocade: nothing to test over"), "{said}");
+    }
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused_ahead_of_everything_else() {
+    for (line, wanted) in [
+        ("write-lat -q 2 10.0.0.1", "rocade: write-lat: 2 QPs in write-lat: only a bandwidth test has that"),
+        ("read-bw --inline 64", "rocade: read-bw: inline messages in read-bw"),
+        ("send-bw -a -D 2", "rocade: send-bw: all sizes by time"),
+        ("write-lat --expect-gbps 10", "rocade: nothing to judge: write-lat measures no bandwidth"),
+        ("write-bw --expect-us 10", "rocade: nothing to judge: write-bw measures no latency"),
+        ("write-bw --expect-from /nonexistent.json", "rocade: --expect-from /nonexistent.json: No such file"),
+    ] {
+        let said = refused(line);
+        assert!(said.starts_with(wanted) && said.contains("\nhint: "), "{said}");
+    }
+    assert!(refused("write-bw --within 90%").contains("--expect-from"));
+    assert!(refused("write-bw --expect-gbps 110%").contains("a percentage is more than 0 and at most 100%"));
+}
