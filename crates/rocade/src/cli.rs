@@ -7,7 +7,9 @@ use rocade_core::pair::perf::{Measure, Operation, Test};
 use crate::log::{Format, Level};
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
-use crate::{agent, check, config, env, exec, install, inventory, perf, pingpong, plan, snapshot, status};
+use crate::{
+    agent, check, config, env, exec, install, inventory, perf, pingpong, plan, serve, snapshot, status,
+};
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
 #[derive(Debug, Parser)]
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     SendBw(perf::Args),
     /// Measure how long a message takes; either end may be ib_send_lat
     SendLat(perf::Args),
+    /// Be the waiting end of any of these tests, for many clients
+    Serve(serve::Args),
     /// Put rocade into a directory, with links by which it stands in for other tools
     Install(install::Args),
 }
@@ -81,6 +85,7 @@ impl Command {
             Command::ReadLat(args) => perf::run(&args, test(Operation::Read, Measure::Latency)),
             Command::SendBw(args) => perf::run(&args, test(Operation::Send, Measure::Bandwidth)),
             Command::SendLat(args) => perf::run(&args, test(Operation::Send, Measure::Latency)),
+            Command::Serve(args) => serve::run(&args),
             Command::Install(args) => install::run(&args),
         }
     }

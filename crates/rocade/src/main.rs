@@ -19,6 +19,7 @@ mod outcome;
 mod perf;
 mod pingpong;
 mod plan;
+mod serve;
 mod snapshot;
 mod source;
 mod status;

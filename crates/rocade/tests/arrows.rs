@@ -70,6 +70,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "rustix",
             "serde-saphyr",
             "serde_json",
+            "signal-hook",
             "thiserror",
             "tokio",
             "tracing",

@@ -54,3 +54,10 @@ fn options_that_do_not_go_together_are_refused_ahead_of_everything_else() {
     assert!(refused("write-bw --within 90%").contains("--expect-from"));
     assert!(refused("write-bw --expect-gbps 110%").contains("a percentage is more than 0 and at most 100%"));
 }
+
+#[test]
+fn a_service_that_has_nothing_to_test_over_does_not_listen() {
+    let said = refused("serve --hca nonexistent0 --bind 127.0.0.1 --tcp-port 28515");
+    assert!(said.starts_with("rocade: nothing to test over") && !said.contains("listening"), "{said}");
+    assert!(refused("serve --tcp-port 65535").contains("65535 is not in 1..=65530"));
+}

@@ -24,6 +24,21 @@ pub(crate) fn render_result(result: &PerfResult) -> String {
     lay_out(&rows) + &render_remarks(result)
 }
 
+/// The best size in one line, as `write-bw with perftest 6.06 over rxe0/1: 92.50 Gbit/s at 64K`.
+pub(crate) fn render_line(result: &PerfResult) -> String {
+    let over = format!("{}/{}", result.choice.hca, result.choice.port);
+    let start = format!("{} with {} over {over}", result.options.test, result.peer);
+    let bandwidth = |size: &SizeResult| Some((size.bandwidth.as_ref()?.average_gbps, size.message_bytes));
+    let latency = |size: &SizeResult| Some((size.latency.as_ref()?.p50_us, size.message_bytes));
+    let fastest = result.results.iter().filter_map(bandwidth).max_by(|a, b| a.0.total_cmp(&b.0));
+    let shortest = result.results.iter().filter_map(latency).min_by(|a, b| a.0.total_cmp(&b.0));
+    match (fastest, shortest) {
+        (Some((gbps, bytes)), _) => format!("{start}: {} Gbit/s at {}", figure(gbps), size_in_words(bytes)),
+        (None, Some((us, bytes))) => format!("{start}: {} us at {}", figure(us), size_in_words(bytes)),
+        (None, None) => format!("{start}: done, the client has the figures"),
+    }
+}
+
 const BANDWIDTH: [&str; 7] =
     ["BYTES", "MESSAGES", "AVERAGE Gbit/s", "PEAK Gbit/s", "MESSAGES/s", "MIN–MAX Gbit/s", "OF INTERVALS"];
 const LATENCY: [&str; 11] = [
@@ -188,6 +203,16 @@ mod tests {
             ["64K", "5000", "1.87", "1.93", "1.97", "2.00", "2.31", "4.00", "12.50", "13.00", "0.30"]
         );
         assert!(lines[0].contains("P99.9 us") && lines[0].ends_with("STDEV us"), "{text}");
+    }
+
+    #[test]
+    fn a_line_tells_the_best_size() {
+        let fast =
+            SizeResult { message_bytes: 4096, ..size(Some(Bandwidth { average_gbps: 1.5, ..SLOW }), None) };
+        let line = render_line(&result(Measure::Bandwidth, vec![size(Some(SLOW), None), fast]));
+        assert_eq!(line, "write-bw with perftest 6.06 over rxe0/1: 1.50 Gbit/s at 4K");
+        let line = render_line(&result(Measure::Bandwidth, vec![]));
+        assert!(line.ends_with(": done, the client has the figures"), "{line}");
     }
 
     #[test]
