@@ -26,7 +26,7 @@ pub use pci::{
     Accelerator, Acs, Bridge, Distance, IommuGroup, NetworkCard, PcieLink, PcieSettings, PortType, Vpd,
 };
 pub use pod::{Pod, PodGrant, PodNetwork};
-pub use port::{Counter, GidEntry, GidType, LinkLayer, Port, Transport, Usable};
+pub use port::{Counter, GidEntry, GidType, LinkLayer, Port, Transport, Usable, roce_path_mtu};
 pub use schema::inventory_schema;
 pub use system::{GpuDirect, Limit, Memlock, Module, Ofed, RemoteStorage};
 

@@ -213,3 +213,32 @@ pub enum Usable {
     /// It cannot, for the stated reason.
     No,
 }
+
+/// The kernel's rule for RoCE: the largest path MTU, bytes, that fits the interface's MTU with all headers
+/// (include/rdma/ib_addr.h iboe_get_mtu; rxe counts 80 bytes of them, drivers/infiniband/sw/rxe/rxe_param.h). None where
+/// not even the least fits.
+pub fn roce_path_mtu(netdev_mtu: u32, software: bool) -> Option<u32> {
+    let room = netdev_mtu.saturating_sub(if software { 80 } else { 96 });
+    [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| *mtu <= room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::roce_path_mtu;
+
+    #[test]
+    fn the_path_mtu_is_what_the_kernel_derives() {
+        let rows = [
+            (9000, Some(4096)),
+            (4192, Some(4096)),
+            (4191, Some(2048)),
+            (1500, Some(1024)),
+            (351, None),
+            (0, None),
+        ];
+        for (netdev, wanted) in rows {
+            assert_eq!(roce_path_mtu(netdev, false), wanted, "{netdev}");
+        }
+        assert_eq!((roce_path_mtu(4176, true), roce_path_mtu(4175, true)), (Some(4096), Some(2048)));
+    }
+}

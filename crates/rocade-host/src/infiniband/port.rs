@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocade_core::host::Hca;
+use rocade_core::host::{Hca, roce_path_mtu};
 use rocade_core::names::Pkey;
 use rocade_core::{HcaName, LinkLayer, Port, PortNum, Transport};
 
@@ -122,17 +122,11 @@ fn read_defaults(root: &Root, hca: &Hca, dir: &Path, port: &mut Port) {
     port.traffic_class = class.ok().and_then(|text| text.strip_prefix("Global tclass=")?.trim().parse().ok());
 }
 
-/// The kernel's rule for RoCE: the largest path MTU that fits the interface's with all headers (include/rdma/ib_addr.h
-/// iboe_get_mtu; rxe counts 80 bytes of them, drivers/infiniband/sw/rxe/rxe_param.h).
 fn tell_mtu(hca: &Hca, port: &mut Port, files: &mut Attributes<'_>) {
     const ONLY_DRIVER: &str = "only the driver tells it, through verbs";
     files.unknown.insert("max_mtu".into(), ONLY_DRIVER.into());
-    let headers = if hca.software { 80 } else { 96 };
-    let room = port.netdev_mtu.map(|mtu| mtu.saturating_sub(headers));
-    match (port.transport, room) {
-        (Transport::Roce, Some(room)) => {
-            port.active_mtu = [4096, 2048, 1024, 512, 256].into_iter().find(|mtu| *mtu <= room);
-        }
+    match (port.transport, port.netdev_mtu) {
+        (Transport::Roce, Some(mtu)) => port.active_mtu = roce_path_mtu(mtu, hca.software),
         (Transport::Roce, None) => drop(files.unknown.insert("active_mtu".into(), "no netdev here".into())),
         _ => drop(files.unknown.insert("active_mtu".into(), ONLY_DRIVER.into())),
     }
