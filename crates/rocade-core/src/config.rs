@@ -14,6 +14,7 @@ pub use config_json::parse_config_json;
 pub use convert::to_agent_config;
 pub use file::{ConfigFile, parse_config};
 pub(crate) use value::{drivers_below, meant_link_type};
+pub(crate) use wrong::{distance, nearest};
 
 use std::time::Duration;
 

@@ -14,6 +14,7 @@ pub mod gid;
 pub mod health;
 pub mod host;
 pub mod labels;
+pub mod lint;
 pub mod names;
 pub mod pair;
 pub mod plan;

@@ -2,6 +2,8 @@
 //! container is granted for it is in `device`, how many there are in `slots`, which Pods hold what in `held`.
 //! Port state is not looked at: whether an HCA that is down is offered is the health policy's to say.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::config::{Config, Dialect, Health, Labels, Resource, Sharing};
@@ -154,6 +156,17 @@ pub fn plan(host: &Host, config: &Config) -> Vec<Pool> {
         pools.push(plan_pool(host, config.dialect, resource, &pools));
     }
     pools
+}
+
+/// Every interface by which an HCA of the pool may be meant: those of the ports that its selectors meant, bonds of them,
+/// their members, and VLAN, macvlan, ipvlan and IPoIB children.
+pub(crate) fn netdevs_of<'h>(host: &'h Host, pool: &Pool) -> BTreeSet<&'h str> {
+    let members =
+        pool.members.iter().filter_map(|member| Some((host.hca(member.hca.as_str())?, &member.ports)));
+    let ports = members.flat_map(|(hca, wanted)| {
+        hca.ports.iter().filter(|port| wanted.contains(&port.port)).map(move |port| (hca, port))
+    });
+    ports.flat_map(|(hca, port)| netdevs::of_port(host, hca, port)).collect()
 }
 
 fn plan_pool(host: &Host, dialect: Dialect, resource: &Resource, earlier: &[Pool]) -> Pool {

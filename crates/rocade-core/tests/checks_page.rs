@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use rocade_core::check::{ITEMS, Rule, rules};
+use rocade_core::check::{ITEMS, rules};
+use rocade_core::{Severity, lint};
 
 const HEAD: &str = "\
 # What `rocade check` finds
@@ -14,6 +15,8 @@ const HEAD: &str = "\
 `rocade check` judges a host: this one, or with `--from FILE` a recorded one. It exits with 1 if it finds something at
 or over `--fail-on` (error by default), with 2 if it cannot look. A code keeps its meaning; a policy silences it
 (docs/policy.md).
+
+`rocade lint` judges manifests before they are applied (docs/lint.md): its codes are RDC740 and up.
 
 Errors keep RDMA from working. Warnings are odd and cost speed or safety. Notes are worth knowing. What lacks its facts,
 because a right is missing or a recording is old, is `not judged`: that is not the same as good.
@@ -28,7 +31,24 @@ const FAMILIES: &[(char, &str)] = &[
     ('4', "PCIe and NUMA"),
     ('5', "Counters"),
     ('6', "Pods and grants"),
+    ('7', "Manifests"),
 ];
+
+/// A row of the page.
+struct Row {
+    code: &'static str,
+    severity: Severity,
+    title: &'static str,
+    why: &'static str,
+    cure: &'static str,
+}
+
+fn rows() -> Vec<Row> {
+    let of_hosts = rules().map(|r| (r.code, r.severity, r.title, r.why, r.cure));
+    let of_manifests = lint::rules().map(|r| (r.code, r.severity, r.title, r.why, r.cure));
+    let all = of_hosts.chain(of_manifests);
+    all.map(|(code, severity, title, why, cure)| Row { code, severity, title, why, cure }).collect()
+}
 
 #[test]
 fn the_page_of_checks_says_what_the_code_says() {
@@ -44,7 +64,7 @@ fn the_page_of_checks_says_what_the_code_says() {
 #[test]
 fn every_code_is_one_rule_of_a_known_family() {
     let mut seen = BTreeSet::new();
-    for rule in rules() {
+    for rule in rows() {
         let digits = rule.code.strip_prefix("RDC").unwrap();
         assert!(digits.len() == 3 && digits.parse::<u32>().is_ok(), "{}", rule.code);
         assert!(FAMILIES.iter().any(|(digit, _)| digits.starts_with(*digit)), "{}", rule.code);
@@ -68,7 +88,8 @@ fn render() -> String {
     let mut page = HEAD.to_owned();
     for (digit, title) in FAMILIES {
         let _ = writeln!(page, "\n## {title}");
-        let mut family: Vec<&Rule> = rules().filter(|rule| rule.code[3..].starts_with(*digit)).collect();
+        let mut family: Vec<Row> =
+            rows().into_iter().filter(|rule| rule.code[3..].starts_with(*digit)).collect();
         family.sort_by_key(|rule| rule.code);
         for rule in family {
             let cure = if rule.cure.is_empty() { "each finding says it." } else { rule.cure };

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use rocade_core::check::{Against, Report, check};
+use rocade_core::Host;
+use rocade_core::check::{Against, check};
 use rocade_core::policy::{Policy, PolicyError};
-use rocade_core::{Host, Severity};
 
-use crate::outcome::{Advice, Outcome, print};
+use crate::outcome::{Advice, FailOn, Outcome, print};
 use crate::source::Source;
 
 /// Arguments of `rocade check`.
@@ -39,15 +39,6 @@ pub(crate) struct Args {
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
     output: Form,
-}
-
-/// From which severity on a finding is a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FailOn {
-    Error,
-    Warning,
-    Note,
-    Never,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         earlier: earlier.as_ref(),
     };
     let report = check(&host, &against);
-    let failed = is_failure(&report, args.fail_on);
+    let failed = args.fail_on.is_met(report.worst());
     print(&match args.output {
         Form::Table => render::table(&host, &report),
         Form::Json => format!("{}\n", serde_json::to_string_pretty(&render::document(&report)?)?),
@@ -127,14 +118,4 @@ fn wait(source: &Source, seconds: u64) -> anyhow::Result<Host> {
     let host = source.read()?;
     std::thread::sleep(Duration::from_secs(seconds));
     Ok(host)
-}
-
-fn is_failure(report: &Report, fail_on: FailOn) -> bool {
-    let from = match fail_on {
-        FailOn::Error => Severity::Error,
-        FailOn::Warning => Severity::Warning,
-        FailOn::Note => Severity::Note,
-        FailOn::Never => return false,
-    };
-    report.worst().is_some_and(|worst| worst >= from)
 }

@@ -8,7 +8,7 @@ use crate::log::{Format, Level};
 use crate::outcome::Outcome;
 use crate::terminal::Terminal;
 use crate::{
-    agent, check, config, env, exec, install, inventory, perf, pingpong, plan, serve, snapshot, status,
+    agent, check, config, env, exec, install, inventory, lint, perf, pingpong, plan, serve, snapshot, status,
 };
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Env(env::Args),
     /// Set those variables and become a program
     Exec(exec::Args),
+    /// Judge manifests before they are applied: Pods, jobs, network attachments, configurations of the agent
+    Lint(lint::Args),
     /// Offer this node's HCAs to the kubelet, as a configuration says
     #[command(version, disable_version_flag = true)]
     Agent(agent::Args),
@@ -76,6 +78,7 @@ impl Command {
             Command::Config(command) => config::run(&command),
             Command::Env(args) => env::run(&args),
             Command::Exec(args) => Ok(exec::run(&args)),
+            Command::Lint(args) => lint::run(&args),
             Command::Agent(args) => agent::run(&args, log),
             Command::Status(args) => status::run(&args, terminal),
             Command::Pingpong(args) => pingpong::run(&args),

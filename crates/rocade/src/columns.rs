@@ -1,4 +1,7 @@
-//! Aligned columns, and text broken into lines. Words stay whole, so that an address or a name can be copied.
+//! Aligned columns, text broken into lines, and findings counted in words. Words stay whole, so that an address or a name
+//! can be copied.
+
+use rocade_core::Severity;
 
 /// Between two columns.
 pub(crate) const GAP: &str = "  ";
@@ -31,6 +34,18 @@ pub(crate) fn wrap(cell: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// `2 errors, 1 warning`.
+pub(crate) fn count_severities(severities: impl Iterator<Item = Severity> + Clone) -> String {
+    let named = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let parts: Vec<String> = named
+        .into_iter()
+        .map(|(severity, word)| (severities.clone().filter(|one| *one == severity).count(), word))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" }))
+        .collect();
+    if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") }
 }
 
 /// Columns that a text takes.

@@ -14,6 +14,7 @@ mod exec;
 mod install;
 mod inventory;
 mod links;
+mod lint;
 mod log;
 mod outcome;
 mod perf;

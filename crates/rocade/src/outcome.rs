@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use rocade_core::Severity;
 use rocade_core::diagnose::Diagnosis;
 
 /// What a command found, as the exit code that says so. An error is always [`Outcome::CouldNotLook`].
@@ -26,6 +27,28 @@ pub(crate) enum Outcome {
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
         ExitCode::from(outcome as u8)
+    }
+}
+
+/// From which severity on a finding is a failure: `--fail-on`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FailOn {
+    Error,
+    Warning,
+    Note,
+    Never,
+}
+
+impl FailOn {
+    /// Whether the worst that was found is a failure.
+    pub(crate) fn is_met(self, worst: Option<Severity>) -> bool {
+        let from = match self {
+            FailOn::Error => Severity::Error,
+            FailOn::Warning => Severity::Warning,
+            FailOn::Note => Severity::Note,
+            FailOn::Never => return false,
+        };
+        worst.is_some_and(|worst| worst >= from)
     }
 }
 

@@ -1,10 +1,11 @@
 //! A configuration file of either dialect: which it is, and what it says for a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::agent_config::{Document, parse_document};
 use super::{Config, Dialect, Parsed, parse_config_json};
 use crate::finding::{Finding, Severity};
+use crate::names::ResourceName;
 
 /// A configuration file, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,16 @@ impl ConfigFile {
         match &self.0 {
             Said::Everywhere(config) => config.clone(),
             Said::Document(document) => document.for_node(name, labels),
+        }
+    }
+
+    /// The name of every resource that it makes on some node, once each.
+    pub fn resource_names(&self) -> BTreeSet<ResourceName> {
+        match &self.0 {
+            Said::Everywhere(config) => {
+                config.resources.iter().map(|resource| resource.name.clone()).collect()
+            }
+            Said::Document(document) => document.resource_names(),
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The word that takes the fewest changes; None where nothing is alike.
-pub(super) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let near = words.iter().map(|known| (distance(&word, &known.to_ascii_lowercase()), *known));
     let (changes, known) = near.min_by_key(|(changes, _)| *changes)?;
@@ -64,7 +64,7 @@ pub(super) fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
 }
 
 /// Edit distance: insertions, deletions and replacements that make one of the other.
-pub(super) fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {

@@ -7,7 +7,7 @@ use rocade_core::check::Report;
 use rocade_core::{Finding, Host, Severity};
 use serde_json::{Value, json};
 
-use crate::columns::wrap;
+use crate::columns::{count_severities, wrap};
 
 /// Version of the document; raised when a field changes its meaning or goes away.
 const SCHEMA_VERSION: u32 = 1;
@@ -56,15 +56,7 @@ pub(super) fn npd(report: &Report) -> String {
 
 /// `2 errors, 1 warning; 3 not judged`.
 fn counts(report: &Report) -> String {
-    let number = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
-    let named = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
-    let parts: Vec<String> = named
-        .into_iter()
-        .map(|(severity, word)| (number(severity), word))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" }))
-        .collect();
-    let mut text = if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") };
+    let mut text = count_severities(report.findings.iter().map(|finding| finding.severity));
     if !report.unjudged.is_empty() {
         let _ = write!(text, "; {} not judged", report.unjudged.len());
     }

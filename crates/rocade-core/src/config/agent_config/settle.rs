@@ -1,6 +1,6 @@
 //! What a document says for one node: its sections applied, defaults filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::value::normal_id;
 use super::super::{
@@ -49,6 +49,13 @@ impl Document {
             publish: whole.publish.settle(),
             resources: resources.iter().filter_map(|resource| whole.settle(resource)).collect(),
         }
+    }
+
+    /// The name of every resource, of all sections too.
+    pub(in crate::config) fn resource_names(&self) -> BTreeSet<ResourceName> {
+        let of_sections = self.sections.iter().flat_map(|section| &section.resources);
+        let all = self.resources.iter().chain(of_sections);
+        all.filter_map(|form| ResourceName::new(self.prefix_of(form), &form.name).ok()).collect()
     }
 
     /// Whether any section asks for labels of the node.
