@@ -17,6 +17,8 @@ mod greet;
 mod memory;
 mod own;
 mod stock;
+#[cfg(test)]
+mod tests;
 mod unlike;
 
 pub use greet::{Greeting, Own, Peer, greet};
