@@ -61,8 +61,8 @@ impl Wanted {
 struct Written {
     wanted: Wanted,
     at: Option<Instant>,
-    /// Since when the condition is what it is.
-    transition: Option<(bool, SystemTime)>,
+    /// Since when the condition is what it is, as Kubernetes writes times.
+    transition: Option<(bool, String)>,
 }
 
 /// The node as the cluster sees it, and what keeps it so.
@@ -135,7 +135,10 @@ impl Cluster {
             self.written.at = Some(Instant::now());
         }
         if due || self.written.wanted.degraded != wanted.degraded {
-            let condition = wanted.degraded.as_deref().map(|why| self.condition(why));
+            let condition = match &wanted.degraded {
+                Some(why) => Some(self.condition(why).await?),
+                None => None,
+            };
             let body = objects::condition(&self.node, condition);
             self.access.write(Write::Apply, &self.path("/status"), &body).await?;
             self.written.wanted.degraded.clone_from(&wanted.degraded);
@@ -163,14 +166,17 @@ impl Cluster {
         format!("/api/v1/nodes/{}{below}", self.node)
     }
 
-    fn condition(&mut self, why: &[String]) -> Value {
-        let (now, degraded) = (SystemTime::now(), !why.is_empty());
-        let since = match self.written.transition {
-            Some((last, since)) if last == degraded => since,
-            _ => now,
+    /// The condition; what an earlier agent wrote of it counts, so that a restart is no transition.
+    async fn condition(&mut self, why: &[String]) -> Result<Value, ServerError> {
+        let (now, degraded) = (objects::seconds(SystemTime::now()), !why.is_empty());
+        let since = match &self.written.transition {
+            Some((last, since)) => (*last == degraded).then(|| since.clone()),
+            None => objects::degraded_since(&self.access.read(&self.path("")).await?, degraded),
         };
+        let since = since.unwrap_or_else(|| now.clone());
+        let condition = objects::degraded(why, &since, &now);
         self.written.transition = Some((degraded, since));
-        objects::degraded(why, since, now)
+        Ok(condition)
     }
 
     /// Takes the taint off, and no other that was set meanwhile: the list has no parts of its own owners.

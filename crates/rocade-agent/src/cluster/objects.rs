@@ -39,13 +39,24 @@ pub(super) fn condition(node: &str, condition: Option<Value>) -> Value {
 }
 
 /// The condition: True while the node is degraded, with why.
-pub(super) fn degraded(why: &[String], since: SystemTime, now: SystemTime) -> Value {
-    let (status, reason, message) = match why {
-        [] => ("False", "AllHcasUp", "all HCAs that are offered can be used".to_owned()),
-        why => ("True", "HcasDown", why.join("; ")),
+pub(super) fn degraded(why: &[String], since: &str, now: &str) -> Value {
+    let (reason, message) = match why {
+        [] => ("AllHcasUp", "all HCAs that are offered can be used".to_owned()),
+        why => ("HcasDown", why.join("; ")),
     };
-    json!({"type": CONDITION, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": seconds(since), "lastHeartbeatTime": seconds(now)})
+    json!({"type": CONDITION, "status": status(!why.is_empty()), "reason": reason, "message": message,
+        "lastTransitionTime": since, "lastHeartbeatTime": now})
+}
+
+/// Since when the node has been so by its condition; None where that says otherwise, or is not there.
+pub(super) fn degraded_since(node: &Value, degraded: bool) -> Option<String> {
+    let conditions = node["status"]["conditions"].as_array()?;
+    let of = |found: &&Value| found["type"] == CONDITION && found["status"] == status(degraded);
+    conditions.iter().find(of)?["lastTransitionTime"].as_str().map(str::to_owned)
+}
+
+fn status(degraded: bool) -> &'static str {
+    if degraded { "True" } else { "False" }
 }
 
 /// The node without the taint, against the version that was read; None where it does not have it.
@@ -101,7 +112,7 @@ pub(super) fn event(node: &str, happened: &Happened, now: SystemTime) -> Value {
 }
 
 /// `2026-11-30T10:19:00Z`, as metav1.Time.
-fn seconds(at: SystemTime) -> String {
+pub(super) fn seconds(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}Z", rocade_core::status::date_and_time(since.as_secs(), 'T'))
 }

@@ -61,13 +61,15 @@ fn the_taint_is_taken_off_and_others_stay_against_the_version_that_was_read() {
 #[test]
 fn the_condition_says_why_and_events_stay_within_what_kubernetes_takes() {
     let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_796_033_940_000_007);
-    let condition = objects::degraded(&["mlx5_0: port 1 is DOWN".into()], SystemTime::UNIX_EPOCH, at);
-    assert_eq!(
-        (&condition["status"], &condition["lastTransitionTime"]),
-        (&json!("True"), &json!("1970-01-01T00:00:00Z"))
-    );
+    let now = objects::seconds(at);
+    let condition = objects::degraded(&["mlx5_0: port 1 is DOWN".into()], "1970-01-01T00:00:00Z", &now);
+    assert_eq!((&condition["status"], &condition["lastHeartbeatTime"]), (&json!("True"), &json!(now)));
     assert_eq!(condition["message"], "mlx5_0: port 1 is DOWN");
-    assert_eq!(objects::degraded(&[], at, at)["status"], "False");
+    assert_eq!(objects::degraded(&[], &now, &now)["status"], "False");
+    let node = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, condition]}});
+    assert_eq!(objects::degraded_since(&node, true).as_deref(), Some("1970-01-01T00:00:00Z"));
+    assert_eq!(objects::degraded_since(&node, false), None);
+    assert_eq!(objects::degraded_since(&json!({}), true), None);
     let long = Happened { reason: "RdmaHcaDown", warning: true, note: "→".repeat(1000) };
     let event = objects::event("node1", &long, at);
     assert!(event["note"].as_str().unwrap().len() <= 1024);

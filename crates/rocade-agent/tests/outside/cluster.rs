@@ -26,6 +26,9 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use crate::HANG;
 use crate::kubelet::Kubelet;
 
+/// Since when the node has been without fault, by what an earlier agent wrote.
+const SINCE: &str = "2026-01-02T03:04:05Z";
+
 /// A request as it came.
 #[derive(Debug, Clone)]
 struct Asked {
@@ -88,7 +91,12 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, all: Arc<Mutex<Vec<Asked
                 all.push(asked);
                 let refused = all.len() <= refusals;
                 let taint = json!({"key": "rdma.rocade.dev/not-ready", "effect": "NoSchedule"});
-                let node = json!({"metadata": {"name": "node1", "resourceVersion": "7", "labels": {"pool": "gpu"}}, "spec": {"taints": [taint]}});
+                let condition =
+                    json!({"type": "RdmaDegraded", "status": "False", "lastTransitionTime": SINCE});
+                let node = json!({
+                    "metadata": {"name": "node1", "resourceVersion": "7", "labels": {"pool": "gpu"}},
+                    "spec": {"taints": [taint]}, "status": {"conditions": [condition]},
+                });
                 let body = if refused { json!({"message": "no"}) } else { node };
                 let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
                 *response.status_mut() = if refused { StatusCode::FORBIDDEN } else { StatusCode::OK };
@@ -139,7 +147,10 @@ async fn labels_are_applied_by_a_field_manager_of_their_own_and_the_condition_to
     assert_eq!(labels.body["metadata"]["labels"]["rdma.rocade.dev/hcas"], "4");
     let condition = server.wait(|asked| asked.body["status"].is_object()).await;
     assert_eq!(condition.what, "PATCH /api/v1/nodes/node1/status?fieldManager=rocade&force=true");
-    assert_eq!(condition.body["status"]["conditions"][0]["type"], "RdmaDegraded");
+    let condition = &condition.body["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["status"]), (&json!("RdmaDegraded"), &json!("False")));
+    // An agent that starts is no transition.
+    assert_eq!(condition["lastTransitionTime"], SINCE);
     run.abort();
 }
 
