@@ -5,6 +5,8 @@ mod cluster;
 #[allow(dead_code, reason = "the tests of the protocol ask more of it")]
 #[path = "../protocol/kubelet.rs"]
 mod kubelet;
+#[path = "../protocol/made_host.rs"]
+mod made_host;
 mod page;
 mod served;
 

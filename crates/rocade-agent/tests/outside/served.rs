@@ -1,12 +1,18 @@
 //! What the agent shows once a kubelet has taken its resources, and what grants by CDI names are to that kubelet.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rocade_agent::outside::read_status;
-use rocade_core::config::{Cdi, Config, parse_config_json};
-use rocade_core::status::{Owner, Phase, Way};
+use rocade_core::config::{Cdi, Config, parse_config, parse_config_json};
+use rocade_core::status::{Owner, Phase, Status, Way};
+use tokio::time::{sleep, timeout};
 
-use crate::kubelet::Kubelet;
+use crate::kubelet::{Grants, Kubelet, serve_grants};
+use crate::made_host::MadeHost;
 use crate::{Agent, HANG};
 
 fn two_resources(cdi: Cdi) -> Config {
@@ -21,10 +27,84 @@ fn two_resources(cdi: Cdi) -> Config {
 async fn wait_until_ready(agent: &Agent) {
     let looks = async {
         while agent.get("/readyz").await.0 != "HTTP/1.1 200 OK" {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(HANG, looks).await.expect("it becomes ready");
+    timeout(HANG, looks).await.expect("it becomes ready");
+}
+
+async fn wait_for_status(agent: &Agent, is: impl Fn(&Status) -> bool) -> Status {
+    let looks = async {
+        loop {
+            let seen = read_status(&agent.socket()).await.unwrap();
+            if is(&seen) {
+                return seen;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(HANG, looks).await.expect("it comes about")
+}
+
+/// F38: after a move from another plugin the kubelet never counts the resource, and nothing says why.
+#[tokio::test]
+async fn what_another_plugin_left_and_what_the_kubelet_counts_is_told_and_it_registers_again_f38() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("p");
+    let mut kubelet = Kubelet::start(&dir, 0);
+    drop(UnixListener::bind(dir.join("openshift.io_mlnxnics.sock")).unwrap());
+    let counts = BTreeMap::from([("rdma/a".to_owned(), 0)]);
+    let grants = Arc::new(Mutex::new(Grants { counts, held: Vec::new() }));
+    let lister = serve_grants(temp.path(), Arc::clone(&grants));
+    let agent = Agent::start_in(temp, |_| ()).await;
+    let first = kubelet.next().await;
+    let second = kubelet.next().await;
+    assert_ne!(first.endpoint, second.endpoint);
+    let so =
+        |seen: &Status| seen.resources[0].allocatable == Some(0) && seen.resources[0].registration.count == 2;
+    let seen = wait_for_status(&agent, so).await;
+    let resource = &seen.resources[0];
+    assert_eq!((resource.slots, resource.healthy), (8, 8));
+    let told = resource.registration.told.as_ref().unwrap();
+    assert!(told.ends_with(&second.endpoint), "{told}");
+    let owners: Vec<_> =
+        seen.sockets.iter().map(|s| (s.path.rsplit('/').next().unwrap(), &s.owner)).collect();
+    let wanted = [
+        ("kubelet.sock", &Owner::Kubelet),
+        ("openshift.io_mlnxnics.sock", &Owner::Nobody),
+        (second.endpoint.as_str(), &Owner::Own),
+    ];
+    assert_eq!(owners, wanted);
+    grants.lock().unwrap().counts.insert("rdma/a".to_owned(), 8);
+    wait_for_status(&agent, |seen| seen.resources[0].allocatable == Some(8)).await;
+    lister.abort();
+    agent.stop().await;
+}
+
+/// F41: with CDI an update changes the grants and not the spec file, which stays as it was at the start.
+#[tokio::test]
+async fn a_driver_that_is_loaded_again_is_in_the_spec_file_and_in_grants_alike_f41() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, spec) = (MadeHost::new(temp.path().join("host")), temp.path().join("cdi/rocade.dev-hca.json"));
+    host.load(0);
+    let mut kubelet = Kubelet::start(&temp.path().join("p"), 0);
+    let text = "apiVersion: rocade.dev/v1alpha1\nkind: AgentConfig\ncdi: {enabled: true, runtime: containerd 2.0.1}\n\
+                resources:\n- name: a\n  sharing: {mode: tokens, slots: 8}\n  selectors: {hcas: [mlx5_0]}\n";
+    let config = parse_config("agent.yaml", text, true).unwrap().0.for_node(None, &BTreeMap::new());
+    let root = host.root();
+    let agent = Agent::start_in(temp, |options| (options.config, options.root) = (config, root)).await;
+    let mut registered = kubelet.next().await;
+    registered.list().await;
+    let before = registered.allocate(&["0"]).await.unwrap();
+    assert_eq!((before.cdi_devices.len(), before.devices.len()), (1, 0), "{before:?}");
+    assert!(fs::read_to_string(&spec).unwrap().contains("/dev/infiniband/uverbs0\""));
+    host.unload();
+    host.load(7);
+    let says = |node: &str| fs::read_to_string(&spec).is_ok_and(|text| text.contains(&format!("{node}\"")));
+    agent.wait_for(|_| says("/dev/infiniband/uverbs7")).await;
+    assert!(!says("/dev/infiniband/uverbs0"));
+    assert_eq!(registered.allocate(&["1"]).await.unwrap().cdi_devices, before.cdi_devices);
+    agent.stop().await;
 }
 
 #[tokio::test]
