@@ -1,6 +1,6 @@
 //! The node agent: serves each configured resource to the kubelet over the device plugin API v1beta1 and comes back by
 //! itself after whatever happens to the kubelet or to its sockets. Which HCAs stand behind a resource is core's to
-//! say, what the host has is host's; the Kubernetes API server is never asked.
+//! say, what the host has is host's; the Kubernetes API server is asked only where the configuration wants it.
 #![forbid(unsafe_code)]
 
 pub mod api;

@@ -15,7 +15,8 @@ use crate::{RESOURCES, is_full};
 /// Longer than an agent takes to answer what it sees in the directory.
 const ANSWERED: Duration = Duration::from_secs(2);
 
-/// `ROCADE_NATIVE_RESTARTS` times another kubelet, after SIGTERM and after SIGKILL in turn.
+/// `ROCADE_NATIVE_RESTARTS` times another kubelet, after SIGTERM and after SIGKILL in turn. F48: Pods that run are admitted
+/// again by each, and fail for good where it does not have their devices yet.
 pub(crate) fn restart_kubelets(node: &mut NativeNode) -> Result<()> {
     run(node, "restart", "RESTARTS", |node, round| {
         node.stop_kubelet(in_turn(round))?;
@@ -38,7 +39,7 @@ pub(crate) fn kill_agents(node: &mut NativeNode) -> Result<()> {
 }
 
 /// `ROCADE_NATIVE_UPDATES` times a second agent that is ready before the first is told to end, as a DaemonSet with
-/// maxSurge does it.
+/// maxSurge does it. F46: the time without a plugin, in which Pods fail, is none.
 pub(crate) fn update_agents(node: &mut NativeNode) -> Result<()> {
     let longest = Cell::new(None::<Duration>);
     run(node, "update", "UPDATES", |node, _| {
