@@ -36,6 +36,16 @@ pub enum VerbsError {
         /// Its errno.
         source: io::Error,
     },
+    /// Memory could not be registered.
+    #[error("ibv_reg_mr of {bytes} bytes for {hca}")]
+    Memory {
+        /// HCA that was to reach it.
+        hca: String,
+        /// How much of it.
+        bytes: u64,
+        /// Its errno.
+        source: io::Error,
+    },
     /// The QP did not reach a state.
     #[error("cannot move the QP on {hca} to {to}")]
     Transition {
@@ -260,6 +270,10 @@ impl VerbsError {
             VerbsError::Call { verb, source, .. } => {
                 Failure::Verb { verb: (*verb).to_owned(), errno: errno(source), bytes: None }
             }
+            VerbsError::Memory { bytes, source, .. } => {
+                let verb = "ibv_reg_mr".to_owned();
+                Failure::Verb { verb, errno: errno(source), bytes: Some(*bytes) }
+            }
             VerbsError::Transition { to, source, .. } => {
                 let to = match *to {
                     "INIT" => State::Init,
@@ -323,9 +337,7 @@ impl VerbsError {
             VerbsError::Call { verb: "ibv_open_device", .. } => {
                 "is the device node granted to this container, and may this user open it?"
             }
-            VerbsError::Call { verb: "ibv_reg_mr", source, .. }
-                if source.kind() == io::ErrorKind::OutOfMemory =>
-            {
+            VerbsError::Memory { source, .. } if source.kind() == io::ErrorKind::OutOfMemory => {
                 "the limit of locked memory is too small: see `ulimit -l`, and raise it for the container"
             }
             VerbsError::HugePages { .. } => {

@@ -1,5 +1,6 @@
 //! Memory that an HCA may read and write.
 
+use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
@@ -8,7 +9,7 @@ use crate::bindings::{
     IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_RELAXED_ORDERING, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE,
     ibv_mr, ibv_sge,
 };
-use crate::error::{VerbsError, null};
+use crate::error::VerbsError;
 use crate::pages::{Mapping, Pages};
 use crate::pd::ProtectionDomain;
 
@@ -58,7 +59,12 @@ impl MemoryRegion {
     ) -> Result<MemoryRegion, VerbsError> {
         let mapping = Mapping::new(bytes, pages)?;
         let raw = register(pd, &mapping, access);
-        let raw = raw.ok_or_else(|| null("ibv_reg_mr", format!("{bytes} bytes for {}", pd.device.name())))?;
+        let failed = || VerbsError::Memory {
+            hca: pd.device.name().to_string(),
+            bytes: bytes as u64,
+            source: io::Error::last_os_error(),
+        };
+        let raw = raw.ok_or_else(failed)?;
         Ok(MemoryRegion { raw, mapping: Some(mapping), pd: pd.clone() })
     }
 

@@ -59,6 +59,11 @@ pub struct Setup {
     pub cpus: Option<Vec<usize>>,
 }
 
+/// Memory that an end registers for a test, bytes.
+pub fn buffer_bytes(options: &Options, memory: Memory) -> u64 {
+    Layout::new(options, memory).bytes() as u64
+}
+
 /// How far a bandwidth test is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {

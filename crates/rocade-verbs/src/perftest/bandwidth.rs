@@ -7,7 +7,7 @@ use rocade_core::pair::perf::{Amount, Operation, Options, SizeResult};
 use super::conversation::{Conversation, Peer};
 use super::data::Pattern;
 use super::receives::tag;
-use super::silence::Silence;
+use super::silence::{LOOK, Silence, look};
 use super::{Perftest, Progress};
 use crate::cq::Batch;
 use crate::error::VerbsError;
@@ -189,11 +189,15 @@ fn measure(
     let start = traffic.begin(of, peak);
     let mut record = Record::new(start, options.amount, message_bytes, total);
     let mut heard = start;
+    let mut look_due = start + LOOK;
     let mut is_over = false;
     loop {
         let now = match traffic.step()? {
             Seen::Nothing => continue,
-            Seen::Clock(now) => now,
+            Seen::Clock(now) => {
+                look(conversation, now, &mut look_due)?;
+                now
+            }
             Seen::Completions(now) => {
                 heard = now;
                 record.add(now, traffic.done(), progress);

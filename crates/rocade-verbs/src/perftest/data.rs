@@ -86,3 +86,50 @@ fn mix(counter: u64) -> u64 {
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(pattern: Pattern, message: u64, bytes: usize) -> Vec<u8> {
+        let mut whole = vec![0; bytes];
+        for (n, piece) in whole.chunks_mut(PIECE).enumerate() {
+            pattern.write(message, n * PIECE, piece);
+        }
+        whole
+    }
+
+    #[test]
+    fn each_seed_end_qp_and_message_has_bytes_of_its_own() {
+        let first = message(Pattern::new(1, Role::Client, 0), 0, 64);
+        let others = [
+            message(Pattern::new(2, Role::Client, 0), 0, 64),
+            message(Pattern::new(1, Role::Server, 0), 0, 64),
+            message(Pattern::new(1, Role::Client, 1), 0, 64),
+            message(Pattern::new(1, Role::Client, 0), 1, 64),
+        ];
+        for (n, other) in others.iter().enumerate() {
+            let alike = first.iter().zip(other).filter(|(one, other)| one == other).count();
+            assert!(alike < 8, "{n}: {alike} of 64 bytes alike");
+        }
+    }
+
+    #[test]
+    fn no_piece_of_a_message_is_another_piece_of_it() {
+        let whole = message(Pattern::new(1, Role::Client, 0), 7, 4 * PIECE + 3);
+        let words: std::collections::BTreeSet<&[u8]> = whole.chunks_exact(8).collect();
+        assert_eq!(words.len(), whole.len() / 8);
+    }
+
+    #[test]
+    fn the_first_wrong_byte_is_named() {
+        let wanted = message(Pattern::new(1, Role::Client, 0), 4, 100);
+        let mut seen = wanted.clone();
+        (seen[63], seen[80]) = (!wanted[63], !wanted[80]);
+        let error = differs(4, 4096, &seen, &wanted);
+        assert!(
+            matches!(error, VerbsError::Data { message: 5, at: 4159, seen, wanted } if seen == !wanted),
+            "{error}"
+        );
+    }
+}

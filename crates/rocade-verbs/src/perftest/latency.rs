@@ -9,7 +9,7 @@ use rocade_core::pair::perf::{Amount, Operation, SizeResult};
 use super::conversation::{Conversation, Peer};
 use super::data::Pattern;
 use super::receives::{RECEIVE, Receives, tag};
-use super::silence::Silence;
+use super::silence::{LOOK, Silence, look};
 use super::{Perftest, clock};
 use crate::cq::{Batch, Completion, CompletionQueue};
 use crate::error::VerbsError;
@@ -36,9 +36,9 @@ impl Perftest {
         let mut turn = self.turn(message_bytes, receives, conversation)?;
         conversation.before_size()?;
         let result = match operation {
-            Operation::Read => turn.read(),
-            Operation::Write => turn.ping_pong(self.setup.role == Role::Server),
-            Operation::Send => turn.ping_pong(self.setup.role == Role::Client),
+            Operation::Read => turn.read(conversation),
+            Operation::Write => turn.ping_pong(self.setup.role == Role::Server, conversation),
+            Operation::Send => turn.ping_pong(self.setup.role == Role::Client, conversation),
         };
         let receives = turn.receives.take();
         let result = result.map(|()| turn.result(operation));
@@ -93,6 +93,7 @@ impl Perftest {
             limit,
             start: 0,
             end: 0,
+            look_due: 0,
             window: (0, u64::MAX),
             samples: Samples::new(of),
         })
@@ -133,6 +134,7 @@ struct Turn<'a> {
     limit: Option<u64>,
     start: u64,
     end: u64,
+    look_due: u64,
     /// When samples count, ns.
     window: (u64, u64),
     samples: Samples,
@@ -141,13 +143,14 @@ struct Turn<'a> {
 impl Turn<'_> {
     fn begin(&mut self) {
         self.start = clock::now();
+        self.look_due = self.start + LOOK;
         if let Some(limit) = self.limit {
             self.window = (self.start + limit / 4, self.start + limit - limit / 4);
         }
     }
 
     /// Sends when the other end's message has come, one end first.
-    fn ping_pong(&mut self, is_first: bool) -> Result<(), VerbsError> {
+    fn ping_pong(&mut self, is_first: bool, peer: &Conversation<'_>) -> Result<(), VerbsError> {
         self.begin();
         let mut before = None;
         let mut sent = 0;
@@ -155,14 +158,14 @@ impl Turn<'_> {
             let is_all_sent = self.of.is_some_and(|of| sent == of);
             let is_all_there = self.of.is_some_and(|of| self.arrived == of);
             if is_all_sent && is_all_there {
-                return self.finish_pending();
+                return self.finish_pending(peer);
             }
             let is_to_wait = !is_all_there && (!is_first || sent > 0);
-            if is_to_wait && !self.wait_for(self.arrived + 1)? {
-                return self.finish_pending();
+            if is_to_wait && !self.wait_for(self.arrived + 1, peer)? {
+                return self.finish_pending(peer);
             }
             if !is_all_sent {
-                self.finish_pending()?;
+                self.finish_pending(peer)?;
                 let now = self.post(sent)?;
                 self.sample(&mut before, now);
                 sent += 1;
@@ -174,7 +177,7 @@ impl Turn<'_> {
     }
 
     /// Reads one after the other.
-    fn read(&mut self) -> Result<(), VerbsError> {
+    fn read(&mut self, peer: &Conversation<'_>) -> Result<(), VerbsError> {
         self.begin();
         let mut before = None;
         let mut sent = 0;
@@ -184,7 +187,7 @@ impl Turn<'_> {
             }
             let now = self.post_read()?;
             self.sample(&mut before, now);
-            self.finish_pending()?;
+            self.finish_pending(peer)?;
             if let Some((_, theirs)) = &self.patterns {
                 theirs.compare(self.region, self.places.0, 0, self.message_bytes as usize)?;
             }
@@ -234,7 +237,7 @@ impl Turn<'_> {
 
     /// Until so many messages have come; false where the time of the test was up before.
     #[inline]
-    fn wait_for(&mut self, arrived: u64) -> Result<bool, VerbsError> {
+    fn wait_for(&mut self, arrived: u64, peer: &Conversation<'_>) -> Result<bool, VerbsError> {
         loop {
             let has_come = match &self.flags {
                 Some((_, theirs)) => theirs.load() == arrived as u8,
@@ -247,20 +250,23 @@ impl Turn<'_> {
             if (self.flags.is_none() || self.is_pending) && self.take_completions()? {
                 continue;
             }
-            if let Some(now) = self.silence.goes_on(self.arrived)?
-                && self.limit.is_some_and(|limit| now - self.start > limit)
-            {
-                return Ok(false);
+            if let Some(now) = self.silence.goes_on(self.arrived)? {
+                if self.limit.is_some_and(|limit| now - self.start > limit) {
+                    return Ok(false);
+                }
+                look(peer, now, &mut self.look_due)?;
             }
         }
     }
 
     /// Until our last message is done.
     #[inline]
-    fn finish_pending(&mut self) -> Result<(), VerbsError> {
+    fn finish_pending(&mut self, peer: &Conversation<'_>) -> Result<(), VerbsError> {
         while self.is_pending {
-            if !self.take_completions()? {
-                self.silence.goes_on(self.arrived)?;
+            if !self.take_completions()?
+                && let Some(now) = self.silence.goes_on(self.arrived)?
+            {
+                look(peer, now, &mut self.look_due)?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::clock;
+use super::conversation::Conversation;
 use crate::cq::CompletionQueue;
 use crate::error::VerbsError;
 
@@ -11,6 +12,18 @@ use crate::error::VerbsError;
 const LOOKS: u32 = 1024;
 /// Events are looked for at such a distance, ns.
 const EVENTS: u64 = 20_000_000;
+
+/// While nothing happens, the other end's connection is looked at with such a distance, ns.
+pub(super) const LOOK: u64 = 200_000_000;
+
+/// Whether the other end has given up or gone, where it is time to look; when the next time is, is kept in `due`.
+pub(super) fn look(conversation: &Conversation<'_>, now: u64, due: &mut u64) -> Result<(), VerbsError> {
+    if now < *due {
+        return Ok(());
+    }
+    *due = now + LOOK;
+    conversation.look()
+}
 
 /// How long nothing has happened.
 pub(super) struct Silence<'a> {
