@@ -9,9 +9,11 @@ use rocade_core::{Gid, HcaName, LinkLayer, PortNum};
 use rocade_host::{Root, read_ipc_lock, read_pkey_table, read_port_counters};
 use rustix::process::{Resource, getrlimit};
 
+mod known;
 mod reach;
 mod stderr;
 
+pub(crate) use known::Known;
 pub(crate) use stderr::keep_stderr;
 
 /// The port that a test runs over, watched from before its first packet.
@@ -44,7 +46,7 @@ impl Watch {
 }
 
 /// Reads what can still be read after the failure. What is known already is kept.
-pub(crate) fn complete(evidence: &mut Evidence<'_>, watch: Option<&Watch>) {
+fn complete(evidence: &mut Evidence<'_>, watch: Option<&Watch>) {
     evidence.memlock.get_or_insert_with(memlock);
     if let Some(watch) = watch {
         evidence.counted = watch.counted();

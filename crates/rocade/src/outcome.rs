@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use rocade_core::Severity;
-use rocade_core::diagnose::Diagnosis;
 
 /// What a command found, as the exit code that says so. An error is always [`Outcome::CouldNotLook`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,20 +56,13 @@ impl FailOn {
 #[error("{what}")]
 pub(crate) struct Advice {
     what: String,
-    cause: Option<String>,
     hint: String,
 }
 
 impl Advice {
     /// `what` stands in the chain like any context; `hint` is printed on a line of its own.
     pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Advice { what: what.into(), cause: None, hint: hint.into() }
-    }
-
-    /// The same with a cause on a line of its own, as a diagnosis found it.
-    pub(crate) fn diagnosed(what: impl Into<String>, diagnosis: &Diagnosis) -> Self {
-        let Diagnosis { cause, cure, .. } = diagnosis;
-        Advice { what: what.into(), cause: Some(cause.clone()), hint: cure.clone() }
+        Advice { what: what.into(), hint: hint.into() }
     }
 }
 
@@ -114,9 +106,6 @@ pub(crate) fn tell_error(error: &anyhow::Error) {
 fn render_error(error: &anyhow::Error) -> String {
     let mut text = format!("rocade: {error:#}\n");
     if let Some(advice) = error.downcast_ref::<Advice>() {
-        if let Some(cause) = &advice.cause {
-            text.push_str(&format!("cause: {cause}\n"));
-        }
         text.push_str(&format!("hint: {}\n", advice.hint));
     }
     text

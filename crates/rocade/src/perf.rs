@@ -8,22 +8,22 @@ pub(crate) mod session;
 pub(crate) mod size;
 pub(crate) mod table;
 
-use std::net::TcpStream;
+use std::rc::Rc;
 
 use clap::value_parser;
-use rocade_core::diagnose::Diagnosis;
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::expect::{Expected, judge};
 use rocade_core::pair::perf::message::Unit;
 use rocade_core::pair::perf::{Options, PerfResult, Test};
-use rocade_verbs::{Library, VerbsError};
+use rocade_verbs::Library;
 
 use self::expectation::Expectations;
 use self::options::{TCP_PORT, What, Where};
 use self::progress::ProgressLine;
-use self::session::{Ended, Failed, Seen, Session, choose};
+use self::session::{Ended, Seen, Session, choose};
 use crate::cli::Output;
-use crate::outcome::{Advice, Outcome, print, tell_error};
+use crate::evidence::{Known, keep_stderr};
+use crate::outcome::{Outcome, print};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
 use crate::tcp::{self, Reach};
@@ -71,39 +71,48 @@ struct Unneeded {
     report_gbits: bool,
 }
 
-/// Makes sure what needs no other end before it connects; then runs the test.
+/// Runs the test, and tells what came of it.
 pub(crate) fn run(args: &Args, test: Test) -> anyhow::Result<Outcome> {
     let options = args.what.settle(test)?;
     let expected = args.expectations.settle(test)?;
-    let host = Source { from: None }.read()?;
-    let likely = choose(&host, &args.place, None)?;
-    let library = Library::load().map_err(advise)?;
-    library.require_any(&likely.hca).map_err(advise)?;
-    let (stream, host) = match &args.server {
-        Some(server) => (args.dial(server, test)?, host),
-        // By the time a client comes, GIDs may have come and gone.
-        None => (tcp::accept(args.reach.bind, args.tcp_port)?, Source { from: None }.read()?),
+    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
+    match attempt(args, &options, &mut known) {
+        Ok(ended) => conclude(args, ended, &expected),
+        Err(error) => known.conclude(test.name(), error),
+    }
+}
+
+/// Makes sure what needs no other end before it connects; then runs the test.
+fn attempt(args: &Args, options: &Options, known: &mut Known) -> anyhow::Result<Ended> {
+    let library = load(&args.place, known)?;
+    let role = if args.server.is_some() { Role::Client } else { Role::Server };
+    let stream = match &args.server {
+        Some(server) => args.reach.dial(server, args.tcp_port, args.place.timeout()).connect()?,
+        None => {
+            let stream = tcp::accept(args.reach.bind, args.tcp_port)?;
+            // By the time a client comes, GIDs may have come and gone.
+            known.host = Source { from: None }.read()?;
+            stream
+        }
     };
-    let session = Session {
-        library: &library,
-        host: &host,
-        role: if args.server.is_some() { Role::Client } else { Role::Server },
-        options: &options,
-        place: &args.place,
-        unit: Unit::Mebibytes,
-        accept: &|_: &Options| Ok(()),
-    };
+    let (place, unit, accept) = (&args.place, Unit::Mebibytes, &|_: &Options| Ok(()));
+    let session = Session { library: &library, role, options, place, unit, accept };
     let mut line = ProgressLine::on_stderr();
-    let ended = session.run(&stream, &mut |seen| match seen {
+    session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
         Seen::Connected(_) => {}
         Seen::Progress(progress) => line.show(progress),
-    });
-    line.clear();
-    match ended {
-        Ok(ended) => conclude(args, ended, &expected),
-        Err(failed) => tell_failed(test.name(), failed),
-    }
+    })
+}
+
+/// libibverbs, which offers an HCA that a test can run over.
+pub(crate) fn load(place: &Where, known: &mut Known) -> anyhow::Result<Rc<Library>> {
+    let likely = choose(&known.host, place, None)?;
+    let library = Library::load()?;
+    let (offered, said) = keep_stderr(|| library.require_any(&likely.hca));
+    known.library_said = said;
+    offered?;
+    Ok(library)
 }
 
 fn conclude(args: &Args, ended: Ended, expected: &[Expected]) -> anyhow::Result<Outcome> {
@@ -120,41 +129,5 @@ fn render(result: &PerfResult, output: Output) -> anyhow::Result<String> {
     match output {
         Output::Json => Ok(format!("{}\n", serde_json::to_string_pretty(result)?)),
         Output::Table => Ok(table::render_result(result)),
-    }
-}
-
-/// A failure of RDMA is found; what kept the test from being made is an error.
-pub(crate) fn tell_failed(test: &str, failed: Failed) -> anyhow::Result<Outcome> {
-    match failed {
-        Failed::Other(error) => Err(error),
-        Failed::Test(error, diagnosis) => {
-            let of_rdma = error.failure().is_some_and(|failure| failure.is_of_rdma());
-            let error = failure(test, error, &diagnosis);
-            if !of_rdma {
-                return Err(error);
-            }
-            tell_error(&error);
-            Ok(Outcome::Failed)
-        }
-    }
-}
-
-impl Args {
-    fn dial(&self, server: &str, test: Test) -> anyhow::Result<TcpStream> {
-        let program = format!("`rocade {test}` (or {})", test.stock_name());
-        self.reach.dial(server, self.tcp_port, self.place.timeout(), &program).connect()
-    }
-}
-
-/// The error of a test, with what was found of its cause.
-pub(crate) fn failure(test: &str, error: VerbsError, diagnosis: &Diagnosis) -> anyhow::Error {
-    anyhow::Error::from(error).context(Advice::diagnosed(test, diagnosis))
-}
-
-/// An error of verbs ahead of any test.
-pub(crate) fn advise(error: VerbsError) -> anyhow::Error {
-    match error.cure() {
-        Some(cure) => anyhow::Error::from(error).context(Advice::new("cannot test", cure)),
-        None => error.into(),
     }
 }

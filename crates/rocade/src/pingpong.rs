@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::value_parser;
-use rocade_core::diagnose::{End, Evidence, Failure, diagnose};
+use rocade_core::diagnose::End;
 use rocade_core::gid::{Choice, Connection, NoChoice, Wish, choose_gid, loopback};
 use rocade_core::pair::perf::Operation;
 use rocade_core::pair::{PairResult, Role};
 use rocade_core::{GidIndex, HcaName, Host, PortNum};
+use rocade_verbs::Library;
 use rocade_verbs::device::Mtu;
 use rocade_verbs::pingpong::{Pingpong, Setup};
-use rocade_verbs::{Library, VerbsError};
 
 use crate::cli::Output;
-use crate::evidence::{Watch, complete, keep_stderr};
-use crate::outcome::{Advice, Outcome, print};
+use crate::evidence::{Known, Watch, keep_stderr};
+use crate::outcome::{Outcome, print};
 use crate::source::Source;
 use crate::tcp::{self, Dial, Reach};
 
@@ -93,14 +93,19 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
+    let mut known = Known {
+        host: Source { from: None }.read()?,
+        operation: Some(Operation::Send),
+        registered_bytes: Some(Pingpong::registered_bytes(args.size)),
+        ..Known::default()
+    };
     match attempt(args, &mut known) {
         Ok(result) => {
             print(&report::render_result(&result, args.output)?)?;
             report::tell_loopback(&result, args.output, args.as_stock)?;
             Ok(Outcome::Good)
         }
-        Err(error) => known.conclude(args, error),
+        Err(error) => known.conclude("pingpong", error),
     }
 }
 
@@ -141,49 +146,6 @@ fn attempt(args: &Args, known: &mut Known) -> anyhow::Result<PairResult> {
     let loopback = loopback(&known.host, &choice, &result.remote, known.connection);
     result.loopback = loopback.map(|loopback| loopback.to_string());
     Ok(result)
-}
-
-/// What is known of a test, for its diagnosis.
-#[derive(Default)]
-struct Known {
-    host: Host,
-    library_said: String,
-    connection: Option<Connection>,
-    choice: Option<Choice>,
-    watch: Option<Watch>,
-    local: End,
-    remote: End,
-}
-
-impl Known {
-    /// Tells the diagnosis of a failed test. An error that is no failure of one stays an error.
-    fn conclude(self, args: &Args, error: anyhow::Error) -> anyhow::Result<Outcome> {
-        let of_verbs = error.downcast_ref::<VerbsError>();
-        let of_choice = || error.downcast_ref::<NoChoice>().cloned().map(Failure::NoChoice);
-        let Some(mut failure) = of_verbs.and_then(VerbsError::failure).or_else(of_choice) else {
-            return Err(match of_verbs.and_then(VerbsError::cure) {
-                Some(cure) => error.context(Advice::new("pingpong", cure)),
-                None => error,
-            });
-        };
-        if let Failure::Verb { verb, bytes, .. } = &mut failure
-            && verb == "ibv_reg_mr"
-        {
-            *bytes = Some(Pingpong::registered_bytes(args.size));
-        }
-        let mut evidence = Evidence {
-            choice: self.choice.as_ref(),
-            connection: self.connection,
-            operation: Some(Operation::Send),
-            local: self.local,
-            remote: self.remote,
-            library_said: &self.library_said,
-            ..Evidence::of(failure, &self.host)
-        };
-        complete(&mut evidence, self.watch.as_ref());
-        report::tell_failure(&error, &diagnose(&evidence));
-        Ok(if evidence.failure.is_of_rdma() { Outcome::Failed } else { Outcome::CouldNotLook })
-    }
 }
 
 fn choose(host: &Host, args: &Args, connection: Option<Connection>) -> Result<Choice, NoChoice> {
@@ -242,8 +204,7 @@ impl Args {
     }
 
     fn dial<'a>(&self, server: &'a str) -> Dial<'a> {
-        let (port, timeout) = (self.tcp_port, self.timeout());
-        self.reach.dial(server, port, timeout, "`rocade pingpong` (or ibv_rc_pingpong)")
+        self.reach.dial(server, self.tcp_port, self.timeout())
     }
 
     fn timeout(&self) -> Duration {

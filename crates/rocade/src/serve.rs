@@ -15,16 +15,15 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::value_parser;
 use rocade_core::pair::perf::{Amount, Measure, Operation, Options, Sizes, Test};
-use rocade_verbs::Library;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::limits::{Limits, Memory};
 use self::reception::{Client, Reception};
 use crate::cli::Output;
+use crate::evidence::Known;
 use crate::outcome::{Advice, Outcome, tell, tell_error};
-use crate::perf::advise;
+use crate::perf::load;
 use crate::perf::options::{TCP_PORT, Where};
-use crate::perf::session::choose;
 use crate::perf::size::{parse_size, size_in_words};
 use crate::source::Source;
 use crate::tcp;
@@ -132,8 +131,10 @@ struct Service {
 
 /// Listens until it is told to end.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let likely = choose(&Source { from: None }.read()?, &args.place, None)?;
-    Library::load().and_then(|library| library.require_any(&likely.hca)).map_err(advise)?;
+    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
+    if let Err(error) = load(&args.place, &mut known) {
+        return known.conclude("serve", error);
+    }
     for test in Test::ALL {
         args.stock.options(test)?;
     }
@@ -150,7 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let thread = thread::Builder::new().name(format!("client {from}"));
         let started = thread.spawn(move || {
             if let Err(error) = client::serve(&service, &client) {
-                tell_error(&error.context(format!("client {}", client.from)));
+                tell_error(&error);
             }
         });
         if let Err(error) = started {

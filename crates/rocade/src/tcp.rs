@@ -6,6 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rocade_core::diagnose::Failure;
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
@@ -27,14 +29,8 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// What to connect to.
-    pub(crate) fn dial<'a>(
-        &self,
-        server: &'a str,
-        port: u16,
-        timeout: Duration,
-        program: &'a str,
-    ) -> Dial<'a> {
-        Dial { server, port, from: self.bind, timeout, wait: Duration::from_secs(self.wait), program }
+    pub(crate) fn dial<'a>(&self, server: &'a str, port: u16, timeout: Duration) -> Dial<'a> {
+        Dial { server, port, from: self.bind, timeout, wait: Duration::from_secs(self.wait) }
     }
 }
 
@@ -51,32 +47,32 @@ pub(crate) struct Dial<'a> {
     pub(crate) timeout: Duration,
     /// So long a name without addresses and a port that nobody listens on are tried again.
     pub(crate) wait: Duration,
-    /// What is to be started at the other end, as `rocade pingpong (or ibv_rc_pingpong)`.
-    pub(crate) program: &'a str,
 }
 
 impl Dial<'_> {
     /// Connects to the first address that answers.
-    pub(crate) fn connect(&self) -> anyhow::Result<TcpStream> {
+    pub(crate) fn connect(&self) -> Result<TcpStream, Unreached> {
         let deadline = Instant::now() + self.wait;
         let mut told = false;
         loop {
             match self.attempt() {
-                Err(error) if Instant::now() < deadline && is_early(&error) => {
+                Err(unreached) if Instant::now() < deadline && unreached.is_early() => {
                     if !told {
                         tell(&format!("rocade: waiting for {}, TCP port {}", self.server, self.port));
                     }
                     told = true;
                     thread::sleep(RETRY);
                 }
-                result => return result.map_err(|error| self.advise(error)),
+                result => return result,
             }
         }
     }
 
-    fn attempt(&self) -> Result<TcpStream, Failed> {
+    fn attempt(&self) -> Result<TcpStream, Unreached> {
+        let server = || self.server.to_owned();
         let bare = self.server.strip_prefix('[').and_then(|s| s.strip_suffix(']')).unwrap_or(self.server);
-        let all = (bare, self.port).to_socket_addrs().map_err(Failed::Resolve)?;
+        let all = (bare, self.port).to_socket_addrs();
+        let all = all.map_err(|source| Unreached::Name { server: server(), source })?;
         let fits = |address: &SocketAddr| self.from.is_none_or(|from| from.is_ipv4() == address.is_ipv4());
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in all.filter(fits) {
@@ -85,35 +81,51 @@ impl Dial<'_> {
                 Err(error) => last = error,
             }
         }
-        Err(Failed::Connect(last))
+        Err(Unreached::Port { server: server(), port: self.port, source: last })
     }
+}
 
-    fn advise(&self, failed: Failed) -> anyhow::Error {
-        let Dial { server, port, program, .. } = self;
-        match failed {
-            Failed::Resolve(error) => anyhow::Error::new(error).context(format!("cannot resolve {server}")),
-            Failed::Connect(error) => anyhow::Error::new(error).context(Advice::new(
-                format!("cannot connect to {server}, TCP port {port}"),
-                format!("start {program} there first (or give --wait), and see that nothing blocks the port"),
-            )),
+/// There is no connection to the other end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreached {
+    /// Its name has no address.
+    #[error("cannot resolve {server}")]
+    Name {
+        /// As it was given.
+        server: String,
+        source: io::Error,
+    },
+    /// No address answered.
+    #[error("cannot connect to {server}, TCP port {port}")]
+    Port {
+        /// As it was given.
+        server: String,
+        port: u16,
+        /// Of the last one.
+        source: io::Error,
+    },
+}
+
+impl Unreached {
+    /// The failure that this is, for a diagnosis.
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Unreached::Name { server, .. } => Failure::Resolve { name: server.clone() },
+            Unreached::Port { server, port, source } => {
+                let errno = source.raw_os_error().unwrap_or_default();
+                Failure::Tcp { server: server.clone(), port: *port, errno }
+            }
         }
     }
-}
 
-/// Why an attempt came to nothing.
-#[derive(Debug)]
-enum Failed {
-    Resolve(io::Error),
-    Connect(io::Error),
-}
-
-/// Whether that may be because the other end has not come so far.
-fn is_early(failed: &Failed) -> bool {
-    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
-    match failed {
-        Failed::Resolve(_) => true,
-        Failed::Connect(error) => {
-            matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | TimedOut)
+    /// Whether it may be because the other end has not come so far.
+    fn is_early(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+        match self {
+            Unreached::Name { .. } => true,
+            Unreached::Port { source, .. } => {
+                matches!(source.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | TimedOut)
+            }
         }
     }
 }
@@ -127,7 +139,7 @@ fn dial(to: SocketAddr, from: Option<IpAddr>, timeout: Duration) -> io::Result<T
     }
     match connect(&socket, &to) {
         // How Linux says that SO_SNDTIMEO is over.
-        Err(rustix::io::Errno::INPROGRESS) => Err(io::ErrorKind::TimedOut.into()),
+        Err(Errno::INPROGRESS) => Err(Errno::TIMEDOUT.into()),
         result => result.map_err(io::Error::from).map(|()| TcpStream::from(socket)),
     }
 }
@@ -166,7 +178,7 @@ mod tests {
 
     fn to(port: u16) -> Dial<'static> {
         let (timeout, wait) = (Duration::from_secs(60), Duration::ZERO);
-        Dial { server: "127.0.0.1", port, from: None, timeout, wait, program: "a server" }
+        Dial { server: "127.0.0.1", port, from: None, timeout, wait }
     }
 
     fn free_port() -> u16 {
@@ -176,7 +188,7 @@ mod tests {
     #[test]
     fn a_client_that_waits_meets_a_server_that_comes_later() {
         let port = free_port();
-        let refused = format!("{:#}", to(port).connect().unwrap_err());
+        let refused = format!("{:#}", anyhow::Error::from(to(port).connect().unwrap_err()));
         assert!(refused.starts_with(&format!("cannot connect to 127.0.0.1, TCP port {port}: ")), "{refused}");
         let server = thread::spawn(move || {
             thread::sleep(3 * RETRY);
@@ -195,13 +207,15 @@ mod tests {
         let stream = dial.connect().unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), from);
         let foreign = Dial { from: Some("192.0.2.1".parse().unwrap()), ..dial };
-        assert!(format!("{:#}", foreign.connect().unwrap_err()).contains("Cannot assign requested address"));
+        let failure = foreign.connect().unwrap_err().failure();
+        assert!(matches!(failure, Failure::Tcp { errno: 99, .. }), "{failure:?}");
     }
 
     #[test]
     fn a_name_that_means_nothing_is_an_error_of_its_own() {
         let error = Dial { server: "nowhere.invalid", ..to(1) }.connect().unwrap_err();
-        assert!(format!("{error:#}").starts_with("cannot resolve nowhere.invalid: "), "{error:#}");
+        assert_eq!(error.to_string(), "cannot resolve nowhere.invalid");
+        assert_eq!(error.failure(), Failure::Resolve { name: "nowhere.invalid".to_owned() });
     }
 
     #[test]

@@ -267,7 +267,7 @@ fn under_its_stock_name_the_pingpong_takes_every_letter_of_the_stock_tool() {
     let output = run(installed().path().join("ibv_rc_pingpong"), &arguments);
     let said = text(&output.stderr);
     // Understood as a whole: what it complains of is the HCA, not the command line.
-    assert!(output.status.code() == Some(2) && said.starts_with("rocade: nothing to test over"), "{said}");
+    assert!(output.status.code() == Some(2) && said.starts_with("rocade: no HCA"), "{said}");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn under_the_names_of_perftest_whatever_fails_ends_with_1_as_there() {
         let arguments: Vec<&str> = line.split(' ').chain(["127.0.0.1"]).collect();
         let untestable = run(&program, &arguments);
         let said = text(&untestable.stderr);
-        assert!(said.starts_with("rocade: nothing to test over"), "{said}");
+        assert!(said.starts_with("rocade: no HCA"), "{said}");
         for output in [refused, unknown, untestable] {
             assert_eq!(output.status.code(), Some(1), "{link}");
             assert_eq!(text(&output.stdout), "", "{link}");

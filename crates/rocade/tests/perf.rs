@@ -29,12 +29,12 @@ fn every_test_takes_the_stock_letters_beside_long_names() {
         let line =
             "-d nonexistent0 -i 1 -p 18516 -s 64 -n 100 -x 3 -F -m 1024 -S 1 -u 14 -o json --report_gbits";
         let said = refused(&format!("{test} {line} {many} 127.0.0.1"));
-        assert!(said.starts_with("rocade: nothing to test over"), "{said}");
+        assert!(said.starts_with("rocade: no HCA"), "{said}");
         let long =
             "--hca nonexistent0 --hca-port 1 --tcp-port 18516 --size 64 --iterations 100 --gid-index 3";
         let said =
             refused(&format!("{test} {long} --timeout 5 --wait 1 --bind 127.0.0.1 --check=3 127.0.0.1"));
-        assert!(said.starts_with("rocade: nothing to test over"), "{said}");
+        assert!(said.starts_with("rocade: no HCA"), "{said}");
     }
 }
 
@@ -58,6 +58,6 @@ fn options_that_do_not_go_together_are_refused_ahead_of_everything_else() {
 #[test]
 fn a_service_that_has_nothing_to_test_over_does_not_listen() {
     let said = refused("serve --hca nonexistent0 --bind 127.0.0.1 --tcp-port 28515");
-    assert!(said.starts_with("rocade: nothing to test over") && !said.contains("listening"), "{said}");
+    assert!(said.starts_with("rocade: no HCA") && !said.contains("listening"), "{said}");
     assert!(refused("serve --tcp-port 65535").contains("65535 is not in 1..=65530"));
 }

@@ -13,16 +13,16 @@ use anyhow::{Context, bail};
 use rocade_core::LinkLayer;
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::{ANNOUNCED, Unit};
-use rocade_core::pair::perf::{Measure, Operation, Options, SizeResult, Test};
-use rocade_verbs::Library;
+use rocade_core::pair::perf::{Measure, Operation, Options, PerfResult, SizeResult, Test};
 
 use self::banner::{RULER, Settings, WAITING};
 use self::options::Args;
 use self::rows::{Row, heading};
+use crate::evidence::Known;
 use crate::outcome::{Advice, Outcome, print, report, tell};
+use crate::perf::load;
 use crate::perf::options::{TIMEOUT_SECONDS, Where};
-use crate::perf::session::{Connected, Seen, Session, choose};
-use crate::perf::{advise, tell_failed};
+use crate::perf::session::{Connected, Seen, Session};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
 use crate::tcp::{self, Reach};
@@ -49,44 +49,36 @@ fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Good);
     }
     let options = args.settle(test)?;
-    let (place, reach) = (args.place(), Reach { bind: args.source_ip, wait: 0 });
-    let host = Source { from: None }.read()?;
-    let likely = choose(&host, &place, None)?;
-    let library = Library::load().map_err(advise)?;
-    library.require_any(&likely.hca).map_err(advise)?;
+    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
     let role = if args.host.is_some() { Role::Client } else { Role::Server };
-    let mut output = Output { args, role, failed: None };
-    let (stream, host) = match &args.host {
-        Some(server) => {
-            let program = format!("{} (or `rocade {test}`)", test.stock_name());
-            (reach.dial(server, args.port, place.timeout(), &program).connect()?, host)
-        }
+    let mut output = Output { args, role, connected: None, failed: None };
+    match attempt(&options, &mut output, &mut known) {
+        Ok(result) => output.conclude(&result),
+        Err(error) => known.conclude(test.stock_name(), error),
+    }
+}
+
+fn attempt(options: &Options, output: &mut Output<'_>, known: &mut Known) -> anyhow::Result<PerfResult> {
+    let args = output.args;
+    let (place, reach) = (args.place(), Reach { bind: args.source_ip, wait: 0 });
+    let library = load(&place, known)?;
+    let stream = match &args.host {
+        Some(server) => reach.dial(server, args.port, place.timeout()).connect()?,
         None => {
             output.print(WAITING);
-            (tcp::accept(reach.bind, args.port)?, Source { from: None }.read()?)
+            let stream = tcp::accept(reach.bind, args.port)?;
+            known.host = Source { from: None }.read()?;
+            stream
         }
     };
-    let (unit, accept) = (args.unit(), &|_: &Options| Ok(()));
-    let session =
-        Session { library: &library, host: &host, role, options: &options, place: &place, unit, accept };
-    let mut settings = None;
-    let ended = session.run(&stream, &mut |seen| match seen {
+    let (role, unit, accept) = (output.role, args.unit(), &|_: &Options| Ok(()));
+    let session = Session { library: &library, role, options, place: &place, unit, accept };
+    let ended = session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
-        Seen::Connected(connected) => settings = Some(output.connected(connected)),
+        Seen::Connected(connected) => output.connected(connected),
         Seen::Progress(_) => {}
-    });
-    let ended = match ended {
-        Ok(ended) => ended.result,
-        Err(failed) => return tell_failed(test.stock_name(), failed),
-    };
-    if let Some(loopback) = &ended.loopback {
-        tell(&format!("rocade: {loopback}"));
-    }
-    match (output.failed.take(), settings) {
-        (Some(error), _) => Err(error),
-        (None, Some(kept)) => output.conclude(&kept.settings(role), &ended.results),
-        (None, None) => bail!("the test ended before its ends were connected"),
-    }
+    })?;
+    Ok(ended.result)
 }
 
 /// What is known once both ends are connected, kept for the end.
@@ -117,6 +109,7 @@ impl Kept {
 struct Output<'a> {
     args: &'a Args,
     role: Role,
+    connected: Option<Kept>,
     /// The first error of writing it.
     failed: Option<anyhow::Error>,
 }
@@ -129,7 +122,7 @@ impl Output<'_> {
         }
     }
 
-    fn connected(&mut self, now: &Connected<'_>) -> Kept {
+    fn connected(&mut self, now: &Connected<'_>) {
         let kept = Kept {
             options: now.options.clone(),
             choice: now.choice.clone(),
@@ -144,7 +137,7 @@ impl Output<'_> {
             text = text + RULER + &heading(settings.options, self.args.unit());
         }
         self.print(&text);
-        kept
+        self.connected = Some(kept);
     }
 
     /// The end that is read from has nothing to say.
@@ -153,7 +146,20 @@ impl Output<'_> {
         self.role == Role::Client || (test.operation, test.measure) != (Operation::Read, Measure::Latency)
     }
 
-    fn conclude(&mut self, settings: &Settings<'_>, results: &[SizeResult]) -> anyhow::Result<Outcome> {
+    fn conclude(mut self, result: &PerfResult) -> anyhow::Result<Outcome> {
+        if let Some(loopback) = &result.loopback {
+            tell(&format!("rocade: {loopback}"));
+        }
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(kept) = self.connected.take() else {
+            bail!("the test ended before its ends were connected")
+        };
+        self.conclude_rows(&kept.settings(self.role), &result.results)
+    }
+
+    fn conclude_rows(&mut self, settings: &Settings<'_>, results: &[SizeResult]) -> anyhow::Result<Outcome> {
         let (args, unit) = (self.args, self.args.unit());
         let all = results.iter().filter(|_| self.has_rows(settings));
         let rows: Vec<Row> =

@@ -5,28 +5,26 @@ use std::net::TcpStream;
 use std::rc::Rc;
 
 use anyhow::Context;
-use rocade_core::diagnose::{Counted, Diagnosis, End, Evidence, diagnose};
-use rocade_core::gid::{Choice, Connection, Loopback, Wish, choose_gid, loopback};
-use rocade_core::host::Counter;
+use rocade_core::diagnose::End;
+use rocade_core::gid::{Choice, Connection, Loopback, NoChoice, Wish, choose_gid, loopback};
 use rocade_core::pair::perf::message::{Key, Memory, Unit};
-use rocade_core::pair::perf::{EndFacts, Operation, Options, PerfResult, SizeResult, Sizes};
+use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
 use rocade_verbs::perftest::{Perftest, Progress, Setup};
 use rocade_verbs::placement::Placement;
-use rocade_verbs::{Library, VerbsError};
+use rocade_verbs::Library;
 use rustix::param::page_size;
 
 use super::options::Where;
+use crate::evidence::{Known, Watch};
 use crate::outcome::Advice;
 use crate::source::Source;
 
 /// What an end has besides its connection.
 pub(crate) struct Session<'a> {
     pub(crate) library: &'a Rc<Library>,
-    /// As it was read before the test.
-    pub(crate) host: &'a Host,
     pub(crate) role: Role,
     /// What it is to do; a server does what a client of rocade asks.
     pub(crate) options: &'a Options,
@@ -66,45 +64,35 @@ pub(crate) struct Ended {
     pub(crate) port_gbps: Option<f64>,
 }
 
-/// Why there is no result.
-pub(crate) enum Failed {
-    /// The test was tried.
-    Test(VerbsError, Box<Diagnosis>),
-    /// It could not be made.
-    Other(anyhow::Error),
-}
-
-impl From<anyhow::Error> for Failed {
-    fn from(error: anyhow::Error) -> Failed {
-        Failed::Other(error)
-    }
-}
-
 impl Session<'_> {
-    /// Runs the test to its end.
-    pub(crate) fn run(&self, stream: &TcpStream, seen: &mut dyn FnMut(Seen<'_>)) -> Result<Ended, Failed> {
+    /// Runs the test to its end. `known` holds the host; what is learned on the way is put into it, for the diagnosis of
+    /// an error.
+    pub(crate) fn run(
+        &self,
+        stream: &TcpStream,
+        known: &mut Known,
+        seen: &mut dyn FnMut(Seen<'_>),
+    ) -> anyhow::Result<Ended> {
         let connection = connection_of(stream)?;
-        let mut known = Known { connection: Some(connection), ..Known::default() };
-        let greeting = self.greet(stream).map_err(|error| self.failed(error, &known))?;
-        self.refuse_unshared(&greeting)?;
-        let choice = self.choose(Some(connection))?;
-        seen(Seen::Chosen(&choice));
-        known.choice = Some(choice.clone());
-        known.operation = Some(greeting.options.test.operation);
-        let cpus = self.cpus(&choice)?;
-        let result = self.test(stream, &greeting, (&choice, cpus), &mut known, seen);
-        let results = result.map_err(|error| self.failed(error, &known))?;
-        Ok(self.ended(greeting, choice, known, results))
-    }
-
-    /// HCA, port and GID; without a connection the likely ones.
-    pub(crate) fn choose(&self, connection: Option<Connection>) -> anyhow::Result<Choice> {
-        choose(self.host, self.place, connection)
-    }
-
-    fn greet(&self, stream: &TcpStream) -> Result<Greeting, VerbsError> {
+        known.connection = Some(connection);
         let own = Own { version: env!("CARGO_PKG_VERSION"), options: self.options, memory: memory_of_host() };
-        greet(stream, self.role, &own, self.place.timeout(), self.accept)
+        let greeting = greet(stream, self.role, &own, self.place.timeout(), self.accept)?;
+        self.refuse_unshared(&greeting)?;
+        let choice = choose(&known.host, self.place, Some(connection))?;
+        seen(Seen::Chosen(&choice));
+        self.learn(known, &greeting.options, &choice);
+        let mut conversation =
+            Conversation::new(stream, self.role, &greeting, self.unit, self.place.timeout());
+        let (mut perftest, facts) = match self.connect(&mut conversation, &choice, known) {
+            Ok(connected) => connected,
+            Err(error) => {
+                conversation.fail(&error.to_string());
+                return Err(error);
+            }
+        };
+        seen(Seen::Connected(&connected(&perftest, &greeting.options, &choice, &known.host)));
+        let results = perftest.run(conversation, &mut |progress| seen(Seen::Progress(&progress)))?;
+        Ok(self.ended(&perftest, &greeting, known, choice, facts, results))
     }
 
     /// What a stock tool cannot be told.
@@ -145,128 +133,120 @@ impl Session<'_> {
         Ok(Some(usable(cpus).with_context(advice)?))
     }
 
-    fn test(
+    /// Makes this end's verbs objects and connects them with the other end's.
+    fn connect(
         &self,
-        stream: &TcpStream,
-        greeting: &Greeting,
-        (choice, cpus): (&Choice, Option<Vec<usize>>),
+        conversation: &mut Conversation<'_>,
+        choice: &Choice,
         known: &mut Known,
-        seen: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<Vec<SizeResult>, VerbsError> {
+    ) -> anyhow::Result<(Perftest, Option<EndFacts>)> {
+        let options = conversation.options().clone();
+        let pkey = known.watch.as_ref().and_then(|watch| watch.pkey(options.pkey_index.into()).0);
         let setup = Setup {
             hca: choice.hca.clone(),
             port: choice.port,
             gid_index: choice.gid.as_ref().map(|gid| gid.index),
             role: self.role,
-            options: greeting.options.clone(),
-            memory: greeting.memory,
+            options,
+            memory: conversation.memory(),
             timeout: self.place.timeout(),
             hugepages: self.place.hugepages,
-            cpus,
+            cpus: self.cpus(choice)?,
         };
-        let mut conversation =
-            Conversation::new(stream, self.role, greeting, self.unit, self.place.timeout());
         let mut perftest = Perftest::prepare(self.library, setup)?;
-        known.local = perftest.local().first().copied();
-        known.facts = conversation.exchange_facts(&EndFacts::over(self.host, choice, None))?;
-        let connected = perftest.connect(&mut conversation);
-        known.remote = perftest.remote().first().copied();
-        known.mtu_bytes = Some(perftest.mtu_bytes());
+        known.local.endpoint = perftest.local().first().map(endpoint);
+        let facts = conversation.exchange_facts(&EndFacts::over(&known.host, choice, pkey))?;
+        if let Some(facts) = &facts {
+            // Both ends of rocade do the same.
+            let shared = End { message_bytes: known.local.message_bytes, ..End::from(facts) };
+            known.remote =
+                End { hop_limit: known.local.hop_limit, receive_depth: known.local.receive_depth, ..shared };
+        }
+        let connected = perftest.connect(conversation);
+        known.remote.endpoint = perftest.remote().first().map(endpoint);
+        known.local.mtu_bytes = Some(perftest.mtu_bytes());
         connected?;
-        seen(Seen::Connected(&Connected {
-            options: &greeting.options,
-            choice,
-            local: perftest.local(),
-            remote: perftest.remote(),
-            link_layer: link_layer(self.host, choice),
-            mtu_bytes: perftest.mtu_bytes(),
-            inline_bytes: perftest.inline_bytes(),
-            outstanding_reads: perftest.outstanding_reads(),
-        }));
-        perftest.run(conversation, &mut |progress| seen(Seen::Progress(&progress)))
+        Ok((perftest, facts))
     }
 
-    fn ended(&self, greeting: Greeting, choice: Choice, known: Known, results: Vec<SizeResult>) -> Ended {
-        let counters = self.counted(&choice).all_grown();
-        let remote = known.remote.map(endpoint);
-        let loopback = remote.and_then(|remote| loopback(self.host, &choice, &remote, known.connection));
-        let own_rate = EndFacts::over(self.host, &choice, None).rate_gbps;
-        let their_rate = known.facts.as_ref().and_then(|facts| facts.rate_gbps);
+    fn learn(&self, known: &mut Known, options: &Options, choice: &Choice) {
+        known.choice = Some(choice.clone());
+        known.operation = Some(options.test.operation);
+        known.registered_bytes = Some(options.buffer_bytes());
+        known.watch = Watch::over(choice);
+        known.local = End {
+            message_bytes: Some(u64::from(options.sizes.largest())),
+            pkey_index: Some(options.pkey_index.into()),
+            service_level: Some(options.service_level),
+            traffic_class: Some(options.traffic_class),
+            hop_limit: Some(options.hop_limit),
+            receive_depth: Some(options.rx_depth),
+            ..End::over(&known.host, choice)
+        };
+    }
+
+    fn ended(
+        &self,
+        perftest: &Perftest,
+        greeting: &Greeting,
+        known: &Known,
+        choice: Choice,
+        facts: Option<EndFacts>,
+        results: Vec<SizeResult>,
+    ) -> Ended {
+        let own_rate = EndFacts::over(&known.host, &choice, None).rate_gbps;
+        let their_rate = facts.as_ref().and_then(|facts| facts.rate_gbps);
+        let remote = known.remote.endpoint;
+        let loopback = remote.and_then(|remote| loopback(&known.host, &choice, &remote, known.connection));
         let result = PerfResult {
             role: self.role,
             peer: greeting.peer.name(),
-            options: greeting.options,
-            choice,
-            remote: known.facts,
-            remote_gid: known.remote.and_then(|key| key.gid),
-            path_mtu_bytes: known.mtu_bytes.unwrap_or_default(),
+            options: greeting.options.clone(),
+            remote: facts,
+            remote_gid: perftest.remote().first().and_then(|key| key.gid),
+            path_mtu_bytes: perftest.mtu_bytes(),
             loopback: loopback.map(|loopback: Loopback| loopback.to_string()),
             results,
-            counters,
+            counters: known.watch.as_ref().map(|watch| watch.counted().all_grown()).unwrap_or_default(),
             verdict: None,
+            choice,
         };
         Ended { result, port_gbps: own_rate.into_iter().chain(their_rate).reduce(f64::min) }
     }
-
-    /// What the port counted since the host was read; nothing where it cannot be read again.
-    fn counted(&self, choice: &Choice) -> Counted {
-        let counters = |host: &Host| -> Vec<Counter> {
-            let port = host.hca(choice.hca.as_str()).and_then(|hca| hca.port(choice.port));
-            port.map(|port| port.counters.clone()).unwrap_or_default()
-        };
-        let after = Source { from: None }.read().map(|host| counters(&host)).unwrap_or_default();
-        Counted::between(&counters(self.host), &after)
-    }
-
-    fn failed(&self, error: VerbsError, known: &Known) -> Failed {
-        let Some(failure) = error.failure() else { return Failed::Other(error.into()) };
-        let bytes = Some(u64::from(self.options.sizes.largest()));
-        let local = known.choice.as_ref().map(|choice| End::over(self.host, choice)).unwrap_or_default();
-        let remote = known.facts.as_ref().map(End::from).unwrap_or_default();
-        let evidence = Evidence {
-            choice: known.choice.as_ref(),
-            connection: known.connection,
-            operation: known.operation,
-            local: End {
-                endpoint: known.local.map(endpoint),
-                mtu_bytes: known.mtu_bytes,
-                message_bytes: bytes,
-                ..local
-            },
-            remote: End { endpoint: known.remote.map(endpoint), ..remote },
-            counted: known.choice.as_ref().map(|choice| self.counted(choice)).unwrap_or_default(),
-            memlock: self.host.memlock,
-            ..Evidence::of(failure, self.host)
-        };
-        let diagnosis = Box::new(diagnose(&evidence));
-        Failed::Test(error, diagnosis)
-    }
 }
 
-/// What was learned on the way, for the result and the diagnosis.
-#[derive(Default)]
-struct Known {
-    connection: Option<Connection>,
-    choice: Option<Choice>,
-    operation: Option<Operation>,
-    facts: Option<EndFacts>,
-    local: Option<Key>,
-    remote: Option<Key>,
-    mtu_bytes: Option<u32>,
+fn connected<'a>(
+    perftest: &'a Perftest,
+    options: &'a Options,
+    choice: &'a Choice,
+    host: &Host,
+) -> Connected<'a> {
+    let port = host.hca(choice.hca.as_str()).and_then(|hca| hca.port(choice.port));
+    Connected {
+        options,
+        choice,
+        local: perftest.local(),
+        remote: perftest.remote(),
+        link_layer: port.map_or(LinkLayer::Unknown, |port| port.link_layer.clone()),
+        mtu_bytes: perftest.mtu_bytes(),
+        inline_bytes: perftest.inline_bytes(),
+        outstanding_reads: perftest.outstanding_reads(),
+    }
 }
 
 /// What a test runs over, by the options and, once there is one, the connection.
-pub(crate) fn choose(host: &Host, place: &Where, connection: Option<Connection>) -> anyhow::Result<Choice> {
+pub(crate) fn choose(host: &Host, place: &Where, connection: Option<Connection>) -> Result<Choice, NoChoice> {
     let wish = Wish {
         hca: place.hca.as_ref(),
         port: place.hca_port,
         gid_index: place.gid_index.map(GidIndex),
         connection,
     };
-    choose_gid(host, &wish).context(Advice::new("nothing to test over", "see `rocade inventory`"))
+    choose_gid(host, &wish)
 }
 
-fn connection_of(stream: &TcpStream) -> anyhow::Result<Connection> {
+/// Both addresses of a test's connection.
+pub(crate) fn connection_of(stream: &TcpStream) -> anyhow::Result<Connection> {
     let (local, peer) = (stream.local_addr(), stream.peer_addr());
     let read = || Ok::<_, std::io::Error>(Connection { local: local?.ip(), peer: peer?.ip() });
     read().context("read the connection's addresses")
@@ -278,11 +258,6 @@ fn memory_of_host() -> Memory {
     Memory { page_bytes: page_size() as u32, line_bytes: line.unwrap_or(64) }
 }
 
-fn endpoint(key: Key) -> Endpoint {
+fn endpoint(key: &Key) -> Endpoint {
     Endpoint { lid: key.lid, qpn: key.qpn, psn: key.psn, gid: key.gid.unwrap_or(Gid([0; 16])) }
-}
-
-fn link_layer(host: &Host, choice: &Choice) -> LinkLayer {
-    let port = host.hca(choice.hca.as_str()).and_then(|hca| hca.port(choice.port));
-    port.map_or(LinkLayer::Unknown, |port| port.link_layer.clone())
 }

@@ -1,8 +1,7 @@
-//! What a test prints: on stdout ibv_rc_pingpong's lines, or JSON; on stderr the choice, warnings and diagnosis.
+//! What a test prints: on stdout ibv_rc_pingpong's lines, or JSON; on stderr the choice and its warnings.
 
 use std::fmt::Write;
 
-use rocade_core::diagnose::Diagnosis;
 use rocade_core::gid::Choice;
 use rocade_core::pair::{Endpoint, PairResult};
 
@@ -22,11 +21,6 @@ pub(crate) fn tell_choice(choice: &Choice) {
     for warning in &choice.warnings {
         tell(&format!("warning: {warning}"));
     }
-}
-
-/// What happened, why, and what to do.
-pub(super) fn tell_failure(error: &anyhow::Error, diagnosis: &Diagnosis) {
-    tell(&format!("rocade: {error:#}\ncause: {}\nhint: {}", diagnosis.cause, diagnosis.cure));
 }
 
 pub(super) fn render_local(local: &Endpoint) -> String {

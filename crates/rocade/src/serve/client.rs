@@ -1,23 +1,22 @@
 //! One client, in the thread that its verbs objects stay on: the test that it wants, and a line of what came of it.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
-use anyhow::Context;
-use rocade_core::gid::Connection;
+use rocade_core::diagnose::End;
 use rocade_core::pair::Role;
-use rocade_core::pair::perf::Test;
 use rocade_core::pair::perf::message::Unit;
+use rocade_core::pair::perf::{Operation, Test};
 use rocade_verbs::Library;
 use rocade_verbs::pingpong::{Pingpong, Setup};
+use serde_json::json;
 
 use super::Service;
 use super::reception::Client;
 use crate::cli::Output;
+use crate::evidence::{Known, Watch};
 use crate::outcome::print;
-use crate::perf::session::{Failed, Session, choose};
+use crate::perf::session::{Session, choose, connection_of};
 use crate::perf::table::render_line;
-use crate::perf::{advise, failure};
 use crate::source::Source;
 
 /// What ibv_rc_pingpong does without options: nothing of it is exchanged.
@@ -25,49 +24,48 @@ const PINGPONG_BYTES: u32 = 4096;
 const PINGPONG_ITERATIONS: u32 = 1000;
 const PINGPONG_RECEIVES: u32 = 500;
 
-/// Serves a client to its end.
+/// Serves a client to its end, and tells what came of it.
 pub(super) fn serve(service: &Service, client: &Client<Test>) -> anyhow::Result<()> {
-    if client.pingpong { serve_pingpong(service, client) } else { serve_perftest(service, client) }
+    let from = client.from.ip();
+    let test = if client.pingpong { "pingpong" } else { client.port.name() };
+    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
+    let ended = if client.pingpong {
+        serve_pingpong(service, client, &mut known)
+    } else {
+        serve_perftest(service, client, &mut known)
+    };
+    let Err(error) = ended.and_then(|line| print(&format!("{line}\n"))) else { return Ok(()) };
+    known.conclude(test, error.context(format!("client {from}"))).map(drop)
 }
 
-fn serve_perftest(service: &Service, client: &Client<Test>) -> anyhow::Result<()> {
+fn serve_perftest(service: &Service, client: &Client<Test>, known: &mut Known) -> anyhow::Result<String> {
     let options = service.stock.options(client.port)?;
     // A stock client's; one of rocade's own says what it needs.
-    let reserved = RefCell::new(Some(
-        service.limits.memory.reserve(options.buffer_bytes()).map_err(anyhow::Error::msg)?,
-    ));
+    let reserved = service.limits.memory.reserve(options.buffer_bytes()).map_err(anyhow::Error::msg)?;
+    let reserved = RefCell::new(Some(reserved));
     let accept = |asked: &_| {
         reserved.take();
         service.limits.accept(asked).map(|part| drop(reserved.replace(Some(part))))
     };
-    let host = Source { from: None }.read()?;
-    let library = Library::load().map_err(advise)?;
-    let session = Session {
-        library: &library,
-        host: &host,
-        role: Role::Server,
-        options: &options,
-        place: &service.place,
-        unit: Unit::Mebibytes,
-        accept: &accept,
-    };
-    let ended = session.run(&client.stream, &mut |_| ()).map_err(|failed| match failed {
-        Failed::Other(error) => error,
-        Failed::Test(error, diagnosis) => failure(options.test.name(), error, &diagnosis),
-    })?;
-    match service.output {
-        Output::Json => print(&format!("{}\n", serde_json::to_string(&ended.result)?)),
-        Output::Table => print(&format!("{} {}\n", client.from.ip(), render_line(&ended.result))),
-    }
+    let library = Library::load()?;
+    let (role, place, unit) = (Role::Server, &service.place, Unit::Mebibytes);
+    let session = Session { library: &library, role, options: &options, place, unit, accept: &accept };
+    let result = session.run(&client.stream, known, &mut |_| ())?.result;
+    Ok(match service.output {
+        Output::Json => serde_json::to_string(&result)?,
+        Output::Table => format!("{} {}", client.from.ip(), render_line(&result)),
+    })
 }
 
-fn serve_pingpong(service: &Service, client: &Client<Test>) -> anyhow::Result<()> {
-    let host = Source { from: None }.read()?;
-    let (local, peer) = (client.stream.local_addr(), client.stream.peer_addr());
-    let addresses = || Ok::<_, std::io::Error>(Connection { local: local?.ip(), peer: peer?.ip() });
-    let connection = addresses().context("read the connection's addresses")?;
-    let choice = choose(&host, &service.place, Some(connection))?;
-    let library = Library::load().map_err(advise)?;
+fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -> anyhow::Result<String> {
+    let connection = connection_of(&client.stream)?;
+    let choice = choose(&known.host, &service.place, Some(connection))?;
+    known.connection = Some(connection);
+    known.operation = Some(Operation::Send);
+    known.registered_bytes = Some(Pingpong::registered_bytes(PINGPONG_BYTES));
+    known.watch = Watch::over(&choice);
+    known.local = End { message_bytes: Some(PINGPONG_BYTES.into()), ..End::over(&known.host, &choice) };
+    known.choice = Some(choice.clone());
     let setup = Setup {
         hca: choice.hca,
         port: choice.port,
@@ -80,20 +78,26 @@ fn serve_pingpong(service: &Service, client: &Client<Test>) -> anyhow::Result<()
         service_level: 0,
         events: false,
         check_data: false,
-        timeout: Duration::from_secs(service.place.timeout),
+        timeout: service.place.timeout(),
     };
-    let mut pingpong = Pingpong::prepare(&library, setup).map_err(advise)?;
-    pingpong.connect(&client.stream).map_err(advise)?;
-    let seconds = pingpong.run().map_err(advise)?.elapsed.as_secs_f64();
-    let each = seconds * 1e6 / f64::from(PINGPONG_ITERATIONS);
-    let from = client.from.ip();
-    match service.output {
-        Output::Json => print(&format!(
-            "{}\n",
-            serde_json::json!({"test": "pingpong", "peer": from, "usec_per_iteration": each})
-        )),
-        Output::Table => {
-            print(&format!("{from} pingpong: {PINGPONG_ITERATIONS} round trips of {each:.2} us\n"))
+    let mut pingpong = Pingpong::prepare(&Library::load()?, setup)?;
+    known.local.endpoint = Some(*pingpong.local());
+    known.local.mtu_bytes = Some(pingpong.mtu_bytes());
+    let connected = pingpong.connect(&client.stream);
+    known.remote.endpoint = pingpong.remote().copied();
+    connected?;
+    let seconds = pingpong.run()?.elapsed.as_secs_f64();
+    let (peer, usec_per_iteration) = (client.from.ip(), seconds * 1e6 / f64::from(PINGPONG_ITERATIONS));
+    Ok(match service.output {
+        Output::Json => {
+            json!({"test": "pingpong", "peer": peer, "usec_per_iteration": usec_per_iteration}).to_string()
         }
-    }
+        Output::Table => {
+            format!("{peer} pingpong over {}: {usec_per_iteration:.2} us a round trip", known_port(known))
+        }
+    })
+}
+
+fn known_port(known: &Known) -> String {
+    known.choice.as_ref().map(|choice| format!("{}/{}", choice.hca, choice.port)).unwrap_or_default()
 }
