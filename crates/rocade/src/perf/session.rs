@@ -11,10 +11,10 @@ use rocade_core::pair::perf::message::{Key, Memory, Unit};
 use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
+use rocade_verbs::Library;
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
 use rocade_verbs::perftest::{Perftest, Progress, Setup};
 use rocade_verbs::placement::Placement;
-use rocade_verbs::Library;
 use rustix::param::page_size;
 
 use super::options::Where;

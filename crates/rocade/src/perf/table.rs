@@ -18,10 +18,22 @@ pub(crate) fn render_result(result: &PerfResult) -> String {
         (None, Some(latency)) => Some(latency_row(size, latency)),
         (None, None) => None,
     }));
+    let heading = render_heading(result);
     if rows.len() == 1 {
-        return format!("the other end measured; this one has no figures\n{}", render_remarks(result));
+        return format!(
+            "{heading}the other end measured; this one has no figures\n{}",
+            render_remarks(result)
+        );
     }
-    lay_out(&rows) + &render_remarks(result)
+    heading + &lay_out(&rows) + &render_remarks(result)
+}
+
+/// As `write-bw with perftest 6.06: 2 QPs, both directions, path MTU 1024 bytes`.
+fn render_heading(result: &PerfResult) -> String {
+    let PerfResult { options, peer, path_mtu_bytes, .. } = result;
+    let qps = if options.qps == 1 { "1 QP".to_owned() } else { format!("{} QPs", options.qps) };
+    let directions = if options.bidirectional { ", both directions" } else { "" };
+    format!("{} with {peer}: {qps}{directions}, path MTU {path_mtu_bytes} bytes\n", options.test)
 }
 
 /// The best size in one line, as `write-bw with perftest 6.06 over rxe0/1: 92.50 Gbit/s at 64K`.
@@ -173,7 +185,8 @@ mod tests {
             render_result(&result(Measure::Bandwidth, vec![size(Some(fast), None), size(Some(SLOW), None)]));
         assert_eq!(
             text,
-            "BYTES  MESSAGES  AVERAGE Gbit/s  PEAK Gbit/s  MESSAGES/s  MIN–MAX Gbit/s  OF INTERVALS\n\
+            "write-bw with perftest 6.06: 1 QP, path MTU 1024 bytes\n\
+             BYTES  MESSAGES  AVERAGE Gbit/s  PEAK Gbit/s  MESSAGES/s  MIN–MAX Gbit/s  OF INTERVALS\n\
              64K    5000      1.00            1.25         1907        0.90–1.10       9 of 0.50 s\n\
              64K    5000      0.040700        -            78          -               -\n\
              loopback, not fabric: both ends are on rxe0\n\
@@ -199,10 +212,10 @@ mod tests {
         let text = render_result(&result(Measure::Latency, vec![size(None, Some(latency))]));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[1].split_whitespace().collect::<Vec<_>>(),
+            lines[2].split_whitespace().collect::<Vec<_>>(),
             ["64K", "5000", "1.87", "1.93", "1.97", "2.00", "2.31", "4.00", "12.50", "13.00", "0.30"]
         );
-        assert!(lines[0].contains("P99.9 us") && lines[0].ends_with("STDEV us"), "{text}");
+        assert!(lines[1].contains("P99.9 us") && lines[1].ends_with("STDEV us"), "{text}");
     }
 
     #[test]
@@ -218,7 +231,7 @@ mod tests {
     #[test]
     fn an_end_without_figures_says_so() {
         let text = render_result(&result(Measure::Bandwidth, vec![size(None, None)]));
-        assert!(text.starts_with("the other end measured; this one has no figures\n"), "{text}");
+        assert!(text.contains("bytes\nthe other end measured; this one has no figures\n"), "{text}");
     }
 
     #[test]
