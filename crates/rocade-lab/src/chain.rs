@@ -14,6 +14,7 @@ use crate::command;
 mod agent;
 mod agreement;
 mod asked;
+mod environment;
 mod limits;
 mod link;
 mod nodes;
@@ -131,6 +132,7 @@ pub fn cluster_rows() -> Vec<Row<Chain>> {
         resources::rows(),
         privileges::rows(),
         pods::rows(),
+        environment::rows(),
         pingpong::rows(),
     ];
     parts.into_iter().flatten().collect()

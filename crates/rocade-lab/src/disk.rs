@@ -15,7 +15,7 @@ use crate::kernel::Kernel;
 use crate::{image, kubernetes};
 
 const SUITE: &str = "trixie";
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "containerd",
     "runc",
     "containernetworking-plugins",
@@ -23,6 +23,7 @@ const PACKAGES: [&str; 13] = [
     "ibverbs-utils",
     "ibverbs-providers",
     "perftest",
+    "ucx-utils",
     "iproute2",
     "kmod",
     "busybox-static",

@@ -20,10 +20,15 @@ pub const ROCADE: &str = "localhost/rocade:lab";
 pub const PAUSE: &str = "localhost/pause:lab";
 
 /// Programs of the base layer, as Debian places them, besides busybox's.
-const PROGRAMS: [&str; 3] = ["usr/bin/ibv_rc_pingpong", "usr/bin/ibv_devices", "usr/bin/ibv_devinfo"];
-/// Loaded by name at run time, so no program lists it as needed: libibverbs and soft-RoCE's provider.
-const LOADED: [&str; 2] =
-    ["usr/lib/x86_64-linux-gnu/libibverbs.so.1", "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"];
+const PROGRAMS: [&str; 4] =
+    ["usr/bin/ibv_rc_pingpong", "usr/bin/ibv_devices", "usr/bin/ibv_devinfo", "usr/bin/ucx_info"];
+/// Loaded by name at run time, so no program lists it as needed: libibverbs, soft-RoCE's provider, UCX's verbs
+/// transports.
+const LOADED: [&str; 3] = [
+    "usr/lib/x86_64-linux-gnu/libibverbs.so.1",
+    "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
+    "usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0",
+];
 
 /// An image: a name, layers (plain tar files, lowest first) and what it starts.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use super::bench::{Bench, OWN_ON_NET1, OWN_ON_NET2, macvlan_pod, pod};
 use super::*;
+use crate::host::{LinkLayer, Transport};
 
 const RANGE: &str = "NCCL_IB_ADDR_RANGE";
 const FAMILY: &str = "NCCL_IB_ADDR_FAMILY";
@@ -164,7 +165,14 @@ fn families() -> Vec<Row> {
         row(
             &["N11"],
             "InfiniBand gets none of them, even where an index is asked for",
-            pod().infiniband("mlx5_0").with_index(),
+            // Its table holds what would be an own address on RoCE.
+            macvlan_pod()
+                .with_port(|port| {
+                    port.link_layer = LinkLayer::InfiniBand;
+                    port.transport = Transport::Infiniband;
+                    (port.lid, port.sm_lid) = (Some(7), Some(1));
+                })
+                .with_index(),
             &[(FAMILY, Unset), (VERSION, Unset), (RANGE, Unset), (INDEX, Unset), ("UCX_IB_GID_INDEX", Unset)],
             &[],
         ),
