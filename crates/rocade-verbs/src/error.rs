@@ -323,33 +323,15 @@ impl VerbsError {
         })
     }
 
-    /// What to do, where that is not plain and no diagnosis says it.
+    /// What to do about one that is no [`VerbsError::failure`], where that is not plain.
     pub fn cure(&self) -> Option<&'static str> {
         Some(match self {
-            VerbsError::Load { .. } => {
-                "install libibverbs and its providers: libibverbs1 and ibverbs-providers (Debian, Ubuntu), libibverbs \
-                 (Fedora, RHEL)"
-            }
-            VerbsError::NotOffered { .. } => {
-                "its provider library is missing or older than the kernel's driver: install ibverbs-providers (Debian, \
-                 Ubuntu) or libibverbs (Fedora, RHEL) in the version of libibverbs"
-            }
-            VerbsError::Call { verb: "ibv_open_device", .. } => {
-                "is the device node granted to this container, and may this user open it?"
-            }
-            VerbsError::Memory { source, .. } if source.kind() == io::ErrorKind::OutOfMemory => {
-                "the limit of locked memory is too small: see `ulimit -l`, and raise it for the container"
-            }
             VerbsError::HugePages { .. } => {
                 "reserve more on the host (vm.nr_hugepages; in a Pod the resource hugepages-2Mi as well), or test without"
             }
             VerbsError::MtuTooLarge { .. } => "give a smaller -m, or raise the netdev's MTU",
             VerbsError::GidBeyondByte { .. } => {
                 "choose a lower index with -x; addresses that went and came again may have one"
-            }
-            VerbsError::Exchange { .. } | VerbsError::Garbage { .. } => {
-                "the other end must run the same test, of rocade or the stock tool; if it does, see its output: it closes \
-                 without a word when it cannot use our address"
             }
             _ => return None,
         })

@@ -78,7 +78,7 @@ impl Pingpong {
         let mtu = choose_mtu(&device, &setup, port.active_mtu)?;
         let gid = read_gid(&device, setup.port, setup.gid_index)?;
         let pd = ProtectionDomain::new(&device)?;
-        let region = MemoryRegion::new(&pd, Self::registered_bytes(setup.message_bytes) as usize)?;
+        let region = MemoryRegion::new(&pd, 2 * setup.message_bytes as usize)?;
         let cq = CompletionQueue::new(&device, setup.rx_depth + 1, setup.events)?;
         let capacity = Capacity { sends: 1, receives: setup.rx_depth, inline_bytes: 0 };
         let qp = QueuePair::new(&pd, &cq, capacity)?;
@@ -98,11 +98,6 @@ impl Pingpong {
         let pingpong = Pingpong { setup, local, remote: None, path, qp, region };
         pingpong.post_receives(pingpong.setup.rx_depth)?;
         Ok(pingpong)
-    }
-
-    /// Memory that it registers, bytes: a message to send, and one to receive.
-    pub fn registered_bytes(message_bytes: u32) -> u64 {
-        2 * u64::from(message_bytes)
     }
 
     /// This end's address.

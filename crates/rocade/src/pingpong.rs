@@ -93,12 +93,8 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let mut known = Known {
-        host: Source { from: None }.read()?,
-        operation: Some(Operation::Send),
-        registered_bytes: Some(Pingpong::registered_bytes(args.size)),
-        ..Known::default()
-    };
+    let mut known =
+        Known { host: Source { from: None }.read()?, operation: Some(Operation::Send), ..Known::default() };
     match attempt(args, &mut known) {
         Ok(result) => {
             print(&report::render_result(&result, args.output)?)?;

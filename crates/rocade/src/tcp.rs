@@ -112,7 +112,10 @@ impl Unreached {
         match self {
             Unreached::Name { server, .. } => Failure::Resolve { name: server.clone() },
             Unreached::Port { server, port, source } => {
-                let errno = source.raw_os_error().unwrap_or_default();
+                let errno = match source.kind() {
+                    io::ErrorKind::TimedOut => Errno::TIMEDOUT.raw_os_error(),
+                    _ => source.raw_os_error().unwrap_or_default(),
+                };
                 Failure::Tcp { server: server.clone(), port: *port, errno }
             }
         }

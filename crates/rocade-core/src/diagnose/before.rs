@@ -13,7 +13,7 @@ pub(super) fn unconnected(server: &str, port: u16, errno: i32) -> Said {
     match errno {
         errno::ECONNREFUSED => because(
             format!("nothing listens on TCP port {port} of {server}, or a firewall refuses it"),
-            "start the waiting end there first, with the same -p",
+            "start the waiting end there first, with the same -p, or wait for it with --wait",
         ),
         errno::ETIMEDOUT => because(
             format!("{server} did not answer on TCP port {port}"),

@@ -20,8 +20,6 @@ pub(crate) struct Known {
     pub(crate) choice: Option<Choice>,
     pub(crate) watch: Option<Watch>,
     pub(crate) operation: Option<Operation>,
-    /// Memory that the test registers, bytes.
-    pub(crate) registered_bytes: Option<u64>,
     pub(crate) local: End,
     pub(crate) remote: End,
 }
@@ -30,17 +28,12 @@ impl Known {
     /// Tells the diagnosis of a failed test. An error that is no failure of one stays an error, with what to do where
     /// that is known.
     pub(crate) fn conclude(self, test: &str, error: anyhow::Error) -> anyhow::Result<Outcome> {
-        let Some(mut failure) = failure_of(&error) else {
+        let Some(failure) = failure_of(&error) else {
             return Err(match error.downcast_ref::<VerbsError>().and_then(VerbsError::cure) {
                 Some(cure) => error.context(Advice::new(test, cure)),
                 None => error,
             });
         };
-        if let Failure::Verb { verb, bytes, .. } = &mut failure
-            && verb == "ibv_reg_mr"
-        {
-            *bytes = self.registered_bytes;
-        }
         let mut evidence = Evidence {
             choice: self.choice.as_ref(),
             connection: self.connection,

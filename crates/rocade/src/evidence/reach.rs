@@ -19,18 +19,20 @@ const WAIT: Duration = Duration::from_millis(300);
 
 /// Asks from one address to the other, with IP packets of `large_bytes` too. None where the socket cannot be had.
 pub(super) fn ask(from: IpAddr, to: IpAddr, large_bytes: Option<u32>) -> Option<Reach> {
-    let to = SocketAddr::new(to, PORT);
+    ask_port(from, SocketAddr::new(to, PORT), large_bytes)
+}
+
+fn ask_port(from: IpAddr, to: SocketAddr, large_bytes: Option<u32>) -> Option<Reach> {
     let small = answers(from, to, &[0; 8]).ok()?;
     // 20 or 40 bytes of IP, 8 of UDP.
     let headers = if to.is_ipv4() { 28 } else { 48 };
-    let payload = large_bytes.map(|bytes| vec![0; bytes.saturating_sub(headers) as usize]);
-    let large = match &payload {
-        Some(payload) if small => answers(from, to, payload).ok()?,
-        _ => false,
-    };
-    Some(Reach { small, large_bytes: large_bytes.filter(|_| small), large })
+    let payload = |bytes: u32| vec![0; bytes.saturating_sub(headers) as usize];
+    // Larger than the netdev of the route takes: nobody was asked.
+    let large = large_bytes.filter(|_| small).and_then(|bytes| answers(from, to, &payload(bytes)).ok());
+    Some(Reach { small, large_bytes: large_bytes.filter(|_| large.is_some()), large: large == Some(true) })
 }
 
+/// Whether one of the datagrams is answered with "port unreachable".
 fn answers(from: IpAddr, to: SocketAddr, payload: &[u8]) -> io::Result<bool> {
     let socket = UdpSocket::bind((from, 0))?;
     // Not in fragments, whatever the kernel has learned of the way.
@@ -41,12 +43,12 @@ fn answers(from: IpAddr, to: SocketAddr, payload: &[u8]) -> io::Result<bool> {
     socket.connect(to)?;
     socket.set_read_timeout(Some(WAIT))?;
     for _ in 0..ATTEMPTS {
-        let answer = socket.send(payload).and_then(|_| socket.recv(&mut [0; 1]));
-        match answer {
+        match socket.send(payload).and_then(|_| socket.recv(&mut [0; 1])) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
             Err(error) if is_timeout(&error) => {}
-            // Something listens there, or the address cannot be reached at all: no answer to this question.
-            _ => return Ok(false),
+            Err(error) => return Err(error),
+            // Something listens there, and says something: no answer to this question.
+            Ok(_) => return Ok(false),
         }
     }
     Ok(false)
@@ -71,10 +73,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_does_not_answer_is_not_asked_for_more() {
-        let silent: SocketAddr = "127.0.0.94:33434".parse().unwrap();
-        let _listener = UdpSocket::bind(silent).unwrap();
-        let reach = ask(HERE, silent.ip(), Some(4140)).unwrap();
-        assert_eq!(reach, Reach { small: false, large_bytes: None, large: false });
+    fn who_says_nothing_to_the_small_one_is_not_asked_for_more() {
+        let silent = UdpSocket::bind((HERE, 0)).unwrap();
+        let reach = ask_port(HERE, silent.local_addr().unwrap(), Some(4140));
+        assert_eq!(reach, Some(Reach { small: false, large_bytes: None, large: false }));
+    }
+
+    #[test]
+    fn what_this_ends_own_netdev_does_not_take_was_not_asked() {
+        // Larger than UDP over IPv4 can be.
+        let reach = ask(HERE, HERE, Some(70_000));
+        assert_eq!(reach, Some(Reach { small: true, large_bytes: None, large: false }));
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write, stderr};
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -11,6 +12,9 @@ use rustix::stdio::dup2_stderr;
 /// Runs a function and returns with its value what was written to stderr meanwhile, by any thread. It appears on stderr
 /// afterwards. Where stderr cannot be kept the text is empty.
 pub(crate) fn keep_stderr<T>(run: impl FnOnce() -> T) -> (T, String) {
+    // A second one would take the first one's file for the real stderr.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(kept) = Kept::start() else { return (run(), String::new()) };
     let value = run();
     let text = kept.stop();

@@ -172,7 +172,6 @@ impl Session<'_> {
     fn learn(&self, known: &mut Known, options: &Options, choice: &Choice) {
         known.choice = Some(choice.clone());
         known.operation = Some(options.test.operation);
-        known.registered_bytes = Some(options.buffer_bytes());
         known.watch = Watch::over(choice);
         known.local = End {
             message_bytes: Some(u64::from(options.sizes.largest())),

@@ -62,7 +62,6 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
     let choice = choose(&known.host, &service.place, Some(connection))?;
     known.connection = Some(connection);
     known.operation = Some(Operation::Send);
-    known.registered_bytes = Some(Pingpong::registered_bytes(PINGPONG_BYTES));
     known.watch = Watch::over(&choice);
     known.local = End { message_bytes: Some(PINGPONG_BYTES.into()), ..End::over(&known.host, &choice) };
     known.choice = Some(choice.clone());
