@@ -148,6 +148,8 @@ enum Event {
     Fail(u8),
     /// Another configuration.
     Configure(Layout),
+    /// A resource is removed from the configuration, or comes back.
+    Remove(usize),
     /// The agent starts anew and asks the kubelet.
     Restart,
 }
@@ -170,6 +172,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (0..4_u8).prop_map(Event::Toggle),
         1 => (0..4_u8).prop_map(Event::Fail),
         1 => layout().prop_map(Event::Configure),
+        1 => (0..2_usize).prop_map(Event::Remove),
         1 => Just(Event::Restart),
     ]
 }
@@ -183,7 +186,7 @@ proptest! {
         first in layout(), events in prop::collection::vec(event(), 1..60),
     ) {
         let (mut layout, mut present) = (first, vec![0, 1, 2, 3]);
-        let mut now = pools(&present, &layout);
+        let (mut now, mut removed) = (pools(&present, &layout), [false; 2]);
         let (mut holdings, mut pods, mut failed) = (Holdings::default(), Vec::<Held>::new(), BTreeSet::new());
         for event in events {
             match event {
@@ -217,10 +220,17 @@ proptest! {
                     if !failed.remove(&id) { failed.insert(id); }
                 }
                 Event::Configure(new) => layout = new,
-                // What tokens of a configuration before were worth is not known to a new agent: it starts with none held.
-                Event::Restart => if pods.iter().all(|pod| pod.3.is_some()) { holdings = Holdings::default() },
+                Event::Remove(at) => removed[at] = !removed[at],
+                // What tokens of a configuration before were worth, and that a resource was its own, is not known to a
+                // new agent: it starts with no token held and every resource there.
+                Event::Restart => if pods.iter().all(|pod| pod.3.is_some()) {
+                    (holdings, removed) = (Holdings::default(), [false; 2]);
+                },
             }
             now = pools(&present, &layout);
+            for (pool, _) in now.iter_mut().zip(removed).filter(|(_, removed)| *removed) {
+                *pool = pool.removed();
+            }
             let named = || pods.iter().map(|(resource, id, ..)| (*resource, id.as_str()));
             holdings.confirm(&now, named());
             holdings.confirm(&now, named());
