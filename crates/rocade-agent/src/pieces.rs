@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn the_pieces_of_a_list_are_small_and_together_one_message_of_its_length() {
         for count in [0, 1, 64_000] {
-            let list = DeviceList::new((0..count).map(|n: u32| (n.to_string(), !n.is_multiple_of(7), vec![0, 1])));
+            let list =
+                DeviceList::new((0..count).map(|n: u32| (n.to_string(), !n.is_multiple_of(7), vec![0, 1])));
             let pieces: Vec<Bytes> = pieces(list.clone()).collect();
             assert!(pieces.iter().all(|piece| piece.len() < PIECE + 512));
             let whole = pieces.concat();
