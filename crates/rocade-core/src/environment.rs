@@ -29,6 +29,7 @@ mod tests;
 mod version;
 
 pub use contradictions::FOUND;
+pub(crate) use contradictions::instead_of_off;
 pub use pairing::Pair;
 pub use rules::{RULES, Rule};
 pub use version::{NcclSource, NcclVersion, version_of_library};

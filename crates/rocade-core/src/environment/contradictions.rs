@@ -72,21 +72,25 @@ fn count(n: usize, what: &str) -> String {
 
 /// Settings by which a library does without RDMA and says nothing.
 fn rdma_turned_off(facts: &Facts<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut off = |name: &str, wanted: &str| {
-        let value = user(facts, name).unwrap_or_default();
-        found.push(warning("RDC651", name, format!("{value}: RDMA is turned off"), wanted, "leave it unset"));
-    };
-    if user(facts, "NCCL_IB_DISABLE").is_some_and(|value| value != "0") {
-        off("NCCL_IB_DISABLE", "0");
+    let names = ["NCCL_IB_DISABLE", "NCCL_NET", "UCX_TLS"];
+    let set = names.into_iter().filter_map(|name| Some((name, user(facts, name)?)));
+    let off = set.filter_map(|(name, value)| {
+        let wanted = instead_of_off(name, value)?;
+        Some(warning("RDC651", name, format!("{value}: RDMA is turned off"), wanted, "leave it unset"))
+    });
+    off.collect()
+}
+
+/// What is wanted instead of a value by which a library does without RDMA; None for other values and variables.
+pub(crate) fn instead_of_off(name: &str, value: &str) -> Option<&'static str> {
+    match name {
+        "NCCL_IB_DISABLE" if !matches!(value, "" | "0") => Some("0"),
+        "NCCL_NET" if value.eq_ignore_ascii_case("socket") => Some("IB"),
+        "UCX_TLS" if !value.is_empty() && !UcxList::parse(value).allows_rdma() => {
+            Some("rc, dc or ud among the transports")
+        }
+        _ => None,
     }
-    if user(facts, "NCCL_NET").is_some_and(|value| value.eq_ignore_ascii_case("socket")) {
-        off("NCCL_NET", "IB");
-    }
-    if user(facts, "UCX_TLS").is_some_and(|value| !UcxList::parse(value).allows_rdma()) {
-        off("UCX_TLS", "rc, dc or ud among the transports");
-    }
-    found
 }
 
 fn sockets(facts: &Facts<'_>) -> Vec<Finding> {
