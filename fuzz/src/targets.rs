@@ -4,15 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rocade_core::check::{Against, check};
-use rocade_core::config::parse_config;
-use rocade_core::judge;
+use rocade_core::config::{ConfigFile, parse_config};
+use rocade_core::lint::{self, Source};
 use rocade_core::policy::Policy;
+use rocade_core::{Host, judge};
 use rocade_host::{
     Archive, Errno, Key, Node, Root, Scrubber, decode_netlink, decode_statistics, read_host, record,
 };
 
 /// The host whose files are changed: small, with an HCA, vital product data and config space.
 const HOST: &str = include_str!("../../fixtures/hosts/hot-unplug-race.host");
+
+/// A host with rails, and what it offers of them.
+const RAILS: &str = include_str!("../../fixtures/hosts/seed-4hca-bond.host");
+const CONFIG: &str = include_str!("../../fixtures/configs/three-rails.json");
 
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));
@@ -23,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("file", file),
     ("netlink", netlink),
     ("config", config),
+    ("lint", lint),
     ("policy", policy),
     ("scrub", scrub),
     ("statistics", statistics),
@@ -76,6 +82,22 @@ pub fn statistics(data: &[u8]) {
 /// A configuration of either dialect.
 pub fn config(data: &[u8]) {
     let _ = parse_config("config", &String::from_utf8_lossy(data), true);
+}
+
+/// Manifests, judged for a node and its configuration; and the patch of what was found.
+pub fn lint(data: &[u8]) {
+    static FACTS: OnceLock<(ConfigFile, Host)> = OnceLock::new();
+    let (config, host) = FACTS.get_or_init(|| {
+        let mut host = read_host(&Root::from(Archive::parse(RAILS.as_bytes()).expect("a recorded host")));
+        judge(&mut host);
+        (parse_config("config.json", CONFIG, true).expect("a configuration").0, host)
+    });
+    let text = String::from_utf8_lossy(data);
+    let source = Source { name: "manifests.yaml", text: &text };
+    let against = lint::Against { namespace: Some("demo"), config: Some(config), host: Some(host) };
+    for against in [against, lint::Against::default()] {
+        let _ = lint::lint(&[source], &against).patch(0, &source);
+    }
 }
 
 /// A policy.

@@ -23,6 +23,7 @@ mod replicas;
 mod resources;
 mod variables;
 
+use patch::Lines;
 pub use patch::{Edit, diff};
 use pod::Pod;
 use pools::Pools;
@@ -111,7 +112,7 @@ pub fn lint(sources: &[Source<'_>], against: &Against<'_>) -> Report {
         None => read.configs.iter().collect(),
     };
     let case = Case {
-        sources,
+        texts: sources.iter().map(|source| Lines::of(source.text)).collect(),
         namespace: against.namespace,
         host: against.host,
         pools: Pools::of(&configs, against.host),
@@ -148,7 +149,7 @@ impl Report {
 
 /// What the rules look at.
 struct Case<'a> {
-    sources: &'a [Source<'a>],
+    texts: Vec<Lines<'a>>,
     namespace: Option<&'a str>,
     host: Option<&'a Host>,
     pools: Pools<'a>,
@@ -160,8 +161,8 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// The text of a file.
-    fn text(&self, file: usize) -> &'a str {
-        self.sources.get(file).map_or("", |source| source.text)
+    fn text(&self, file: usize) -> &Lines<'a> {
+        &self.texts[file]
     }
 
     /// The namespace that an object will be in; None where nothing says it.

@@ -349,6 +349,58 @@ fn the_manifests_of_this_project_are_right() {
 }
 
 #[test]
+fn the_pods_of_every_kind_are_judged() {
+    let spec = "{containers: [{name: a, resources: {limits: {rdma/hca_a: 1}}}], hostNetwork: true}";
+    let template = format!("{{spec: {spec}}}");
+    let mut rows = vec![
+        ("Pod", format!("spec: {spec}"), "spec.containers[0]".to_owned()),
+        (
+            "CronJob",
+            format!("spec: {{jobTemplate: {{spec: {{template: {template}}}}}}}"),
+            "spec.jobTemplate.spec.template.spec".into(),
+        ),
+        (
+            "JobSet",
+            format!("spec: {{replicatedJobs: [{{template: {{spec: {{template: {template}}}}}}}]}}"),
+            "spec.replicatedJobs[0].template".into(),
+        ),
+        (
+            "Job",
+            format!("spec: {{tasks: [{{replicas: 2, template: {template}}}]}}"),
+            "spec.tasks[0].template.spec".into(),
+        ),
+        (
+            "MPIJob",
+            format!("spec: {{mpiReplicaSpecs: {{Worker: {{template: {template}}}}}}}"),
+            "spec.mpiReplicaSpecs.Worker.template".into(),
+        ),
+        (
+            "PyTorchJob",
+            format!("spec: {{pytorchReplicaSpecs: {{Master: {{template: {template}}}}}}}"),
+            "spec.pytorchReplicaSpecs.Master".into(),
+        ),
+        (
+            "LeaderWorkerSet",
+            format!("spec: {{leaderWorkerTemplate: {{workerTemplate: {template}}}}}"),
+            "spec.leaderWorkerTemplate.workerTemplate".into(),
+        ),
+    ];
+    for kind in ["Deployment", "DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"] {
+        rows.push((
+            kind,
+            format!("spec: {{template: {template}}}"),
+            "spec.template.spec.containers[0]".into(),
+        ));
+    }
+    for (kind, spec, path) in rows {
+        let report = Facts::default().judge(&format!("kind: {kind}\nmetadata: {{name: a}}\n{spec}\n"));
+        assert_eq!(codes_of(&report), ["RDC750"], "{kind}");
+        let subject = &report.findings[0].finding.subject;
+        assert!(subject.starts_with(&format!("stdin:3 {kind} a {path}")), "{subject}");
+    }
+}
+
+#[test]
 fn kinds_that_say_nothing_of_rdma_are_passed_over_by_name() {
     let output = lint(
         &["-"],

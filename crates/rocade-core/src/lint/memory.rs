@@ -2,7 +2,7 @@
 //! libraries use beside it.
 
 use super::node::{Entry, Node};
-use super::patch::{Edit, add, add_item, replace};
+use super::patch::{Edit, Lines, add, add_item, replace};
 use super::pod::{Container, Pod, Stage};
 use super::{Case, Rule, Sheet};
 use crate::finding::Severity;
@@ -134,7 +134,7 @@ fn other_user(pod: &Pod<'_>, container: &Container<'_>) -> Option<(u32, String)>
 }
 
 /// Adds IPC_LOCK where there is room for it.
-fn lock_lines(text: &str, container: &Node) -> Option<Edit> {
+fn lock_lines(text: &Lines<'_>, container: &Node) -> Option<Edit> {
     let Some(context) = container.get("securityContext") else {
         return add(text, container, &["securityContext:", "  capabilities:", "    add: [IPC_LOCK]"]);
     };
@@ -152,7 +152,7 @@ fn lock_lines(text: &str, container: &Node) -> Option<Edit> {
             if !is_flow {
                 return add_item(text, capabilities, "add", &["IPC_LOCK"]);
             }
-            let line = text.lines().nth(usize::try_from(entry.line).ok()?.checked_sub(1)?)?;
+            let line = text.get(entry.line)?;
             let (before, behind) = line.split_once('[').filter(|(before, _)| !before.contains('{'))?;
             Some(Edit { line: entry.line, removed: 1, added: vec![format!("{before}[IPC_LOCK, {behind}")] })
         }
@@ -160,8 +160,8 @@ fn lock_lines(text: &str, container: &Node) -> Option<Edit> {
 }
 
 /// The line of a capability without its CAP_.
-fn rename(text: &str, item: &Node) -> Option<Edit> {
-    let line = text.lines().nth(usize::try_from(item.line).ok()?.checked_sub(1)?)?;
+fn rename(text: &Lines<'_>, item: &Node) -> Option<Edit> {
+    let line = text.get(item.line)?;
     let word = item.text()?;
     let plain = word.get(4..)?;
     Some(Edit { line: item.line, removed: 1, added: vec![line.replacen(word, plain, 1)] })

@@ -21,6 +21,7 @@ pub(super) const RULES: &[Rule] = &[
     NOT_READ,
     rail::NO_DEVICE_ID,
     ONE_ADDRESS,
+    rail::ONE_SUBNET,
 ];
 
 const ON_HOST_NETWORK: Rule = Rule {

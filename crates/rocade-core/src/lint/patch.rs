@@ -23,8 +23,23 @@ pub struct Edit {
     pub added: Vec<String>,
 }
 
+/// The lines of a file.
+#[derive(Debug, Default)]
+pub(super) struct Lines<'a>(Vec<&'a str>);
+
+impl<'a> Lines<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Lines(text.lines().collect())
+    }
+
+    /// The line of that number, from 1.
+    pub(super) fn get(&self, line: u32) -> Option<&'a str> {
+        self.0.get(usize::try_from(line).ok()?.checked_sub(1)?).copied()
+    }
+}
+
 /// Adds keys to a mapping; None where it is not in block style.
-pub(super) fn add(text: &str, map: &Node, lines: &[&str]) -> Option<Edit> {
+pub(super) fn add(text: &Lines<'_>, map: &Node, lines: &[&str]) -> Option<Edit> {
     let entries = map.entries();
     // The first line of a list's item begins with a dash, so that nothing can stand before it.
     let before = entries.iter().take(2).find(|entry| is_at_start(text, entry));
@@ -41,7 +56,7 @@ pub(super) fn add(text: &str, map: &Node, lines: &[&str]) -> Option<Edit> {
 }
 
 /// Adds an item to the list of that key, or the key with a list.
-pub(super) fn add_item(text: &str, map: &Node, key: &str, lines: &[&str]) -> Option<Edit> {
+pub(super) fn add_item(text: &Lines<'_>, map: &Node, key: &str, lines: &[&str]) -> Option<Edit> {
     let mut item: Vec<String> = lines.iter().map(|line| format!("  {line}")).collect();
     item[0].replace_range(..2, "- ");
     let Some(entry) = map.entry(key) else {
@@ -50,7 +65,7 @@ pub(super) fn add_item(text: &str, map: &Node, key: &str, lines: &[&str]) -> Opt
         return add(text, map, &all.iter().map(String::as_str).collect::<Vec<_>>());
     };
     let first = entry.value.items().first()?;
-    let line = raw(text, first.line)?;
+    let line = text.get(first.line)?;
     let indent = line.len() - line.trim_start().len();
     line.trim_start().starts_with("- ").then(|| Edit {
         line: first.line,
@@ -60,7 +75,7 @@ pub(super) fn add_item(text: &str, map: &Node, key: &str, lines: &[&str]) -> Opt
 }
 
 /// Puts lines in the place of an entry; None where its end is not known.
-pub(super) fn replace(text: &str, entry: &Entry, lines: &[&str]) -> Option<Edit> {
+pub(super) fn replace(text: &Lines<'_>, entry: &Entry, lines: &[&str]) -> Option<Edit> {
     let last = entry.value.last_line()?;
     let is_whole = entry.line > 0 && last >= entry.line && is_at_start(text, entry) && is_scalar(text, entry);
     is_whole.then(|| Edit {
@@ -71,9 +86,9 @@ pub(super) fn replace(text: &str, entry: &Entry, lines: &[&str]) -> Option<Edit>
 }
 
 /// Removes an item of a list that is in block style.
-pub(super) fn remove_item(text: &str, item: &Node) -> Option<Edit> {
+pub(super) fn remove_item(text: &Lines<'_>, item: &Node) -> Option<Edit> {
     let last = item.last_line()?;
-    let line = raw(text, item.line)?.trim_start();
+    let line = text.get(item.line)?.trim_start();
     let is_block = item.entries().iter().skip(1).all(|entry| is_at_start(text, entry));
     (line.starts_with("- ") && is_block && !line.starts_with("- {")).then(|| Edit {
         line: item.line,
@@ -83,33 +98,29 @@ pub(super) fn remove_item(text: &str, item: &Node) -> Option<Edit> {
 }
 
 /// Whether the entry is the first thing on its line.
-fn is_at_start(text: &str, entry: &Entry) -> bool {
+fn is_at_start(text: &Lines<'_>, entry: &Entry) -> bool {
     entry.line > 0
-        && raw(text, entry.line).is_some_and(|line| line.trim_start().starts_with(&entry.key))
-        && raw(text, entry.line).is_some_and(|line| column(line) == entry.column)
+        && text.get(entry.line).is_some_and(|line| line.trim_start().starts_with(&entry.key))
+        && text.get(entry.line).is_some_and(|line| column(line) == entry.column)
 }
 
 /// Whether a single entry stands behind a dash, in block style.
-fn is_block(text: &str, entry: &Entry) -> bool {
-    raw(text, entry.line).is_some_and(|line| {
+fn is_block(text: &Lines<'_>, entry: &Entry) -> bool {
+    text.get(entry.line).is_some_and(|line| {
         line.trim_start().strip_prefix("- ").is_some_and(|rest| rest.trim_start().starts_with(&entry.key))
     })
 }
 
 /// Whether the value is one word on the line of its key.
-fn is_scalar(text: &str, entry: &Entry) -> bool {
+fn is_scalar(text: &Lines<'_>, entry: &Entry) -> bool {
     let is_word = !matches!(entry.value.value, Value::List(_) | Value::Map(_));
     is_word
         && entry.value.line == entry.line
-        && raw(text, entry.line).is_some_and(|line| !line.contains(['{', '[']))
+        && text.get(entry.line).is_some_and(|line| !line.contains(['{', '[']))
 }
 
 fn column(line: &str) -> u32 {
     u32::try_from(line.chars().take_while(|c| *c == ' ').count() + 1).unwrap_or_default()
-}
-
-fn raw(text: &str, line: u32) -> Option<&str> {
-    text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)
 }
 
 fn indented(lines: &[&str], column: u32) -> Vec<String> {

@@ -7,6 +7,7 @@ use super::pod::Pod;
 use super::pools::Layer;
 use super::{Case, Rule, Sheet};
 use crate::finding::Severity;
+use crate::gid::in_subnet;
 
 pub(super) const NO_INTERFACE: Rule = Rule {
     code: "RDC760",
@@ -35,6 +36,15 @@ pub(super) const NO_DEVICE_ID: Rule = Rule {
     cure: "ask for as many of the resource as there are attachments of it",
 };
 
+pub(super) const ONE_SUBNET: Rule = Rule {
+    code: "RDC777",
+    severity: Severity::Warning,
+    title: "Two rails of a Pod are in one subnet, without routes by source",
+    why: "The kernel sends by the first route of the subnet, whichever rail an address is of, and answers ARP on any: connections of the other \
+          rail time out or take the wrong HCA.",
+    cure: "chain the CNI plugin sbr behind each (a conflist with {\"type\": \"sbr\"}), or give each rail a subnet of its own",
+};
+
 /// Judges the attachments of a Pod that asks for these resources (each with its line); None is one that is not among the
 /// files.
 pub(super) fn check(
@@ -45,6 +55,7 @@ pub(super) fn check(
     sheet: &mut Sheet<'_>,
 ) {
     check_device_ids(pod, attachments, sheet);
+    check_subnets(pod, attachments, sheet);
     if pod.is_on_host_network() {
         return;
     }
@@ -167,6 +178,29 @@ fn check_device_ids(pod: &Pod<'_>, attachments: &[Option<&Attachment<'_>>], shee
             let seen = format!("{granted} of {resource}, which {attachment} needs");
             let path = pod.path_of("spec.containers");
             sheet.find(&NO_DEVICE_ID, pod.place(entry), path, seen, number.to_string());
+        }
+    }
+}
+
+/// Whether two attachments have addresses of one network and no routing rules of their own.
+fn check_subnets(pod: &Pod<'_>, attachments: &[Option<&Attachment<'_>>], sheet: &mut Sheet<'_>) {
+    let plain = attachments.iter().flatten().filter_map(|attachment| {
+        let plugin = attachment.plugin.as_ref().filter(|plugin| !plugin.is_followed_by("sbr"))?;
+        Some((attachment.object.name.as_str(), plugin.networks()))
+    });
+    let plain: Vec<_> = plain.collect();
+    for (at, (name, networks)) in plain.iter().enumerate() {
+        let shared = plain[..at].iter().find_map(|(other, theirs)| {
+            let meets = |(address, prefix): &&(std::net::IpAddr, u8)| {
+                theirs.iter().any(|(network, other)| in_subnet(*address, *network, *prefix.min(other)))
+            };
+            networks.iter().find(meets).map(|network| (other, network))
+        });
+        if let Some((other, (address, prefix))) = shared {
+            let line = pod.annotation(super::annotation::NETWORKS).map_or(0, |entry| entry.line);
+            let seen = format!("{name} and {other} are both in {address}/{prefix}");
+            let path = pod.path_of("metadata.annotations");
+            sheet.find(&ONE_SUBNET, pod.place(line), path, seen, "a subnet or a routing rule for each rail");
         }
     }
 }

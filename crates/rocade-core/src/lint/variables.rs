@@ -2,12 +2,13 @@
 //! they fit the process that has them is `rocade env`'s matter, which sees it.
 
 use super::node::{Node, Value};
-use super::patch::{remove_item, replace};
+use super::patch::{Lines, remove_item, replace};
 use super::pod::{Container, Pod};
 use super::{Case, Edit, Rule, Sheet};
+use crate::environment::instead_of_off;
 use crate::finding::Severity;
 
-pub(super) const RULES: &[Rule] = &[FIXED_INDEX, PREFIX_MATCH];
+pub(super) const RULES: &[Rule] = &[FIXED_INDEX, PREFIX_MATCH, TURNED_OFF];
 
 const FIXED_INDEX: Rule = Rule {
     code: "RDC780",
@@ -25,6 +26,18 @@ const PREFIX_MATCH: Rule = Rule {
     why: "Without `=` NCCL compares beginnings: mlx5_1 is also mlx5_10 to mlx5_19.",
     cure: "begin the value with `=`, which asks for whole names",
 };
+
+const TURNED_OFF: Rule = Rule {
+    code: "RDC782",
+    severity: Severity::Warning,
+    title: "A container asks for an RDMA resource, and a variable turns RDMA off",
+    why: "NCCL_IB_DISABLE, NCCL_NET=Socket and UCX_TLS without rc, dc or ud make the libraries take TCP, and nothing says so: what was meant for \
+          one library, or for a test, holds for all.",
+    cure: "leave the variable out, or the resource",
+};
+
+/// Variables that turn RDMA off.
+const SWITCHES: [&str; 3] = ["NCCL_IB_DISABLE", "NCCL_NET", "UCX_TLS"];
 
 /// Variables that hold a GID index (NCCL, UCX, NVSHMEM and libfabric's verbs provider).
 const INDEXES: [&str; 4] =
@@ -53,11 +66,24 @@ pub(super) fn check(case: &Case<'_>, pod: &Pod<'_>, sheet: &mut Sheet<'_>) {
                 .edit(set.item.and_then(|item| remove_item(text, item)));
         } else if set.name == "NCCL_IB_HCA" {
             check_devices(case, pod, &set, text, sheet);
+        } else if let Some(wanted) = instead_of_off(set.name, &set.value).filter(|_| asks_for_rdma(case, pod))
+        {
+            let seen = format!("{}={}", set.name, set.value);
+            sheet
+                .find(&TURNED_OFF, pod.place(set.line), set.path, seen, wanted)
+                .edit(set.item.and_then(|item| remove_item(text, item)));
         }
     }
 }
 
-fn check_devices(case: &Case<'_>, pod: &Pod<'_>, set: &Set<'_>, text: &str, sheet: &mut Sheet<'_>) {
+/// Whether any Pod of the object does: a launcher's variables are those of the ranks.
+fn asks_for_rdma(case: &Case<'_>, pod: &Pod<'_>) -> bool {
+    let same = case.pods.iter().filter(|other| std::ptr::eq(other.object, pod.object));
+    let mut containers = same.flat_map(|pod| &pod.containers);
+    containers.any(|container| !container.asked(|name| case.pools.is_rdma(name)).is_empty())
+}
+
+fn check_devices(case: &Case<'_>, pod: &Pod<'_>, set: &Set<'_>, text: &Lines<'_>, sheet: &mut Sheet<'_>) {
     let list = set.value.strip_prefix('^').unwrap_or(&set.value);
     if list.starts_with('=') {
         return;
@@ -93,7 +119,7 @@ fn also_means(case: &Case<'_>, name: &str) -> Option<String> {
     (!longer.is_empty()).then(|| format!("{name} is also {}", longer.join(", ")))
 }
 
-fn with_value(text: &str, item: &Node, value: &str) -> Option<Edit> {
+fn with_value(text: &Lines<'_>, item: &Node, value: &str) -> Option<Edit> {
     replace(text, item.entry("value")?, &[&format!("value: \"{value}\"")])
 }
 
@@ -121,7 +147,7 @@ fn variables<'a>(container: &Container<'a>) -> Vec<Set<'a>> {
 
 /// `NAME=VALUE` of the names that are judged, as `mpirun -x` and `export` have them.
 fn in_command<'a>(text: &str, line: u32, path: &str) -> Vec<Set<'a>> {
-    let names = INDEXES.iter().copied().chain(["NCCL_IB_HCA"]);
+    let names = INDEXES.iter().copied().chain(["NCCL_IB_HCA"]).chain(SWITCHES);
     let mut found = Vec::new();
     for name in names {
         for (at, _) in text.match_indices(name) {
