@@ -14,9 +14,9 @@ use rocade_core::{Gid, GidIndex, Host, LinkLayer};
 use rocade_verbs::Library;
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
 use rocade_verbs::perftest::{Perftest, Progress, Setup};
-use rocade_verbs::placement::Placement;
 use rustix::param::page_size;
 
+use super::cpus::usable_cpus;
 use super::options::Where;
 use crate::evidence::{Known, Watch};
 use crate::outcome::Advice;
@@ -77,13 +77,9 @@ impl Session<'_> {
         known.connection = Some(connection);
         let own = Own { version: env!("CARGO_PKG_VERSION"), options: self.options, memory: memory_of_host() };
         let greeting = greet(stream, self.role, &own, self.place.timeout(), self.accept)?;
-        self.refuse_unshared(&greeting)?;
-        let choice = choose(&known.host, self.place, Some(connection))?;
-        seen(Seen::Chosen(&choice));
-        self.learn(known, &greeting.options, &choice);
-        let mut conversation =
-            Conversation::new(stream, self.role, &greeting, self.unit, self.place.timeout());
-        let (mut perftest, facts) = match self.connect(&mut conversation, &choice, known) {
+        let timeout = self.place.timeout();
+        let mut conversation = Conversation::new(stream, self.role, &greeting, self.unit, timeout);
+        let (mut perftest, choice, facts) = match self.connect(&mut conversation, known, seen) {
             Ok(connected) => connected,
             Err(error) => {
                 conversation.fail(&error.to_string());
@@ -96,9 +92,9 @@ impl Session<'_> {
     }
 
     /// What a stock tool cannot be told.
-    fn refuse_unshared(&self, greeting: &Greeting) -> anyhow::Result<()> {
-        let Peer::Stock { version } = &greeting.peer else { return Ok(()) };
-        let options = &greeting.options;
+    fn refuse_unshared(&self, conversation: &Conversation<'_>) -> anyhow::Result<()> {
+        let Peer::Stock { version } = conversation.peer() else { return Ok(()) };
+        let options = conversation.options();
         let asked = match (&options.sizes, options.data_seed) {
             (Sizes::List(_), _) => "a list of sizes (--sizes)",
             (_, Some(_)) => "comparing every byte (--check)",
@@ -111,36 +107,18 @@ impl Session<'_> {
         )))
     }
 
-    /// The CPUs that were asked for; else, where they are known and may be used, those near the HCA.
-    fn cpus(&self, choice: &Choice) -> anyhow::Result<Option<Vec<usize>>> {
-        let root = Source { from: None }.open()?;
-        let usable = |cpus: Vec<u32>| {
-            let cpus: Vec<usize> = cpus.into_iter().map(|cpu| cpu as usize).collect();
-            Placement::pin(&cpus).map(|_| cpus)
-        };
-        let asked = match (&self.place.cpus, self.place.numa) {
-            (Some(list), _) => rocade_host::parse_cpus(list),
-            (None, Some(node)) => rocade_host::read_node_cpus(&root, node).ok(),
-            (None, None) => {
-                let near = rocade_host::read_near_cpus(&root, &choice.hca).ok();
-                return Ok(near.and_then(|near| usable(near).ok()));
-            }
-        };
-        let hint =
-            "see `lscpu`, and which of them this container may use (Cpus_allowed_list in /proc/self/status)";
-        let advice = || Advice::new("cannot run on the CPUs asked for", hint);
-        let cpus = asked.filter(|cpus| !cpus.is_empty()).with_context(advice)?;
-        Ok(Some(usable(cpus).with_context(advice)?))
-    }
-
-    /// Makes this end's verbs objects and connects them with the other end's.
+    /// Chooses HCA and GID, makes this end's verbs objects and connects them with the other end's.
     fn connect(
         &self,
         conversation: &mut Conversation<'_>,
-        choice: &Choice,
         known: &mut Known,
-    ) -> anyhow::Result<(Perftest, Option<EndFacts>)> {
+        seen: &mut dyn FnMut(Seen<'_>),
+    ) -> anyhow::Result<(Perftest, Choice, Option<EndFacts>)> {
+        self.refuse_unshared(conversation)?;
+        let choice = choose(&known.host, self.place, known.connection)?;
+        seen(Seen::Chosen(&choice));
         let options = conversation.options().clone();
+        learn(known, &options, &choice);
         let pkey = known.watch.as_ref().and_then(|watch| watch.pkey(options.pkey_index.into()).0);
         let setup = Setup {
             hca: choice.hca.clone(),
@@ -151,11 +129,11 @@ impl Session<'_> {
             memory: conversation.memory(),
             timeout: self.place.timeout(),
             hugepages: self.place.hugepages,
-            cpus: self.cpus(choice)?,
+            cpus: usable_cpus(self.place, &choice.hca)?,
         };
         let mut perftest = Perftest::prepare(self.library, setup)?;
         known.local.endpoint = perftest.local().first().map(endpoint);
-        let facts = conversation.exchange_facts(&EndFacts::over(&known.host, choice, pkey))?;
+        let facts = conversation.exchange_facts(&EndFacts::over(&known.host, &choice, pkey))?;
         if let Some(facts) = &facts {
             // Both ends of rocade do the same.
             let shared = End { message_bytes: known.local.message_bytes, ..End::from(facts) };
@@ -166,22 +144,7 @@ impl Session<'_> {
         known.remote.endpoint = perftest.remote().first().map(endpoint);
         known.local.mtu_bytes = Some(perftest.mtu_bytes());
         connected?;
-        Ok((perftest, facts))
-    }
-
-    fn learn(&self, known: &mut Known, options: &Options, choice: &Choice) {
-        known.choice = Some(choice.clone());
-        known.operation = Some(options.test.operation);
-        known.watch = Watch::over(choice);
-        known.local = End {
-            message_bytes: Some(u64::from(options.sizes.largest())),
-            pkey_index: Some(options.pkey_index.into()),
-            service_level: Some(options.service_level),
-            traffic_class: Some(options.traffic_class),
-            hop_limit: Some(options.hop_limit),
-            receive_depth: Some(options.rx_depth),
-            ..End::over(&known.host, choice)
-        };
+        Ok((perftest, choice, facts))
     }
 
     fn ended(
@@ -212,6 +175,22 @@ impl Session<'_> {
         };
         Ended { result, port_gbps: own_rate.into_iter().chain(their_rate).reduce(f64::min) }
     }
+}
+
+/// What this end has over a choice, and the port watched from now on.
+fn learn(known: &mut Known, options: &Options, choice: &Choice) {
+    known.choice = Some(choice.clone());
+    known.operation = Some(options.test.operation);
+    known.watch = Watch::over(choice);
+    known.local = End {
+        message_bytes: Some(u64::from(options.sizes.largest())),
+        pkey_index: Some(options.pkey_index.into()),
+        service_level: Some(options.service_level),
+        traffic_class: Some(options.traffic_class),
+        hop_limit: Some(options.hop_limit),
+        receive_depth: Some(options.rx_depth),
+        ..End::over(&known.host, choice)
+    };
 }
 
 fn connected<'a>(
