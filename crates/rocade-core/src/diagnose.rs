@@ -237,6 +237,13 @@ pub enum Exchange {
         /// Its words.
         reason: String,
     },
+    /// The other end, which is rocade too, gave up a test that was under way.
+    GaveUp {
+        /// Why, in its words.
+        reason: String,
+        /// Whether RDMA itself failed there.
+        of_rdma: bool,
+    },
 }
 
 /// What both ends must be started alike with.
@@ -275,6 +282,7 @@ impl Failure {
         match self {
             Failure::Resolve { .. } => Phase::NameResolution,
             Failure::Tcp { .. } => Phase::Tcp,
+            Failure::Exchange(Exchange::GaveUp { of_rdma: true, .. }) => Phase::Later,
             Failure::Exchange(_) => Phase::Exchange,
             Failure::NoChoice(_)
             | Failure::Library { .. }

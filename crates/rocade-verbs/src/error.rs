@@ -141,11 +141,19 @@ pub enum VerbsError {
         /// At the other end; None where only that they differ is known.
         there: Option<String>,
     },
-    /// The other end, which is rocade too, gave up.
-    #[error("the other end gave up: {reason}")]
+    /// The other end, which is rocade too, does not take what was asked for.
+    #[error("the other end refuses: {reason}")]
     Refused {
         /// Its words.
         reason: String,
+    },
+    /// The other end, which is rocade too, gave up a test that was under way.
+    #[error("the other end gave up: {reason}")]
+    GaveUp {
+        /// Its words.
+        reason: String,
+        /// Whether RDMA itself failed there.
+        of_rdma: bool,
     },
     /// The client asks for what this end will not do.
     #[error("a client asked for what is refused here: {reason}")]
@@ -319,6 +327,9 @@ impl VerbsError {
                 Exchange::Unlike { what: *what, here: here.clone(), there: there.clone() }
             }
             VerbsError::Refused { reason } => Exchange::Refused { reason: reason.clone() },
+            VerbsError::GaveUp { reason, of_rdma } => {
+                Exchange::GaveUp { reason: reason.clone(), of_rdma: *of_rdma }
+            }
             _ => return None,
         })
     }

@@ -217,7 +217,8 @@ impl Perftest {
         match self.run_sizes(&mut conversation, progress) {
             Ok(()) => conversation.finish(),
             Err(error) => {
-                conversation.fail(&error.to_string());
+                let of_rdma = error.failure().is_some_and(|failure| failure.is_of_rdma());
+                conversation.fail(&error.to_string(), of_rdma);
                 Err(error)
             }
         }

@@ -8,13 +8,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rocade_core::diagnose::Failure;
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{
+    Timeout, set_socket_keepalive, set_socket_timeout, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
 use crate::outcome::{Advice, tell};
 
 /// Between two attempts while the other end is awaited.
 const RETRY: Duration = Duration::from_millis(100);
+/// Silence until the other host is asked whether it is still there, and between three times that it is.
+const KEEPALIVE: Duration = Duration::from_secs(5);
 
 /// Options of how two ends reach each other.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -169,9 +173,14 @@ pub(crate) fn listen(address: Option<IpAddr>, port: u16) -> anyhow::Result<TcpLi
     listener.with_context(|| Advice::new(format!("cannot listen on TCP port {port}"), hint))
 }
 
-/// Small messages go at once: the other end reads each with one `read`.
+/// Small messages go at once: the other end reads each with one `read`. A host that has gone is noticed while an end that
+/// only receives waits for the end of the other's run.
 pub(crate) fn ready(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
+    set_socket_keepalive(&stream, true)?;
+    set_tcp_keepidle(&stream, KEEPALIVE)?;
+    set_tcp_keepintvl(&stream, KEEPALIVE)?;
+    set_tcp_keepcnt(&stream, 3)?;
     Ok(stream)
 }
 

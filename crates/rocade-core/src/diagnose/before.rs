@@ -62,6 +62,10 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
             format!("the other end will not: {reason}"),
             "change that option, or start the other end anew",
         ),
+        Exchange::GaveUp { reason, of_rdma } => {
+            let what = if *of_rdma { "RDMA failed at the other end" } else { "the other end gave up" };
+            because(format!("{what}: {reason}"), "see the other end's output, which says what to do there")
+        }
     }
 }
 

@@ -207,6 +207,8 @@ fn a_phase_is_told_with_each_failure_and_rdma_itself_begins_with_the_transition(
         (Failure::Resolve { name: "a".into() }, Phase::NameResolution),
         (Failure::Tcp { server: "a".into(), port: 1, errno: 111 }, Phase::Tcp),
         (Failure::Exchange(Exchange::Refused { reason: "b".into() }), Phase::Exchange),
+        (Failure::Exchange(Exchange::GaveUp { reason: "b".into(), of_rdma: false }), Phase::Exchange),
+        (Failure::Exchange(Exchange::GaveUp { reason: "b".into(), of_rdma: true }), Phase::Later),
         (Failure::Verb { verb: "ibv_reg_mr".into(), errno: 12, bytes: None }, Phase::Opening),
         (Failure::Transition { to: State::Init, errno: 22 }, Phase::Opening),
         (Failure::Transition { to: State::Rtr, errno: 22 }, Phase::Transition),

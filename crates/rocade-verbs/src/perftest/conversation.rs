@@ -2,19 +2,19 @@
 //! what is due when is `rocade_core::pair::perf::order`'s, the bytes are `message`'s and `block`'s. Each message has its
 //! timeout; the wait for the end of a run has one of its own.
 
+use std::cell::Cell;
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::{Key, Memory, Report, Unit};
 use rocade_core::pair::perf::order::{Order, Step};
-use rocade_core::pair::perf::{Amount, EndFacts, Options, SizeResult, of_both};
+use rocade_core::pair::perf::{Amount, EndFacts, Measure, Options, SizeResult, of_both};
 
 use crate::error::VerbsError;
 use crate::exchange;
 
 mod greet;
-mod memory;
 mod own;
 mod stock;
 #[cfg(test)]
@@ -22,7 +22,6 @@ mod tests;
 mod unlike;
 
 pub use greet::{Greeting, Own, Peer, greet};
-pub use memory::read_memory;
 
 /// One end's part of the exchange, from after the greeting to the end.
 pub struct Conversation<'a> {
@@ -39,7 +38,12 @@ pub struct Conversation<'a> {
     measured: Option<SizeResult>,
     /// What both ends print.
     found: Vec<SizeResult>,
+    /// When a closed connection was first seen.
+    closed_since: Cell<Option<Instant>>,
 }
+
+/// Seven retries of an HCA, each after four times 4.096 µs · 2¹⁴ at most.
+const GRACE: Duration = Duration::from_secs(2);
 
 impl<'a> Conversation<'a> {
     /// After [`greet`] over the same stream. `unit` is that of stock tables at this end; a stock server prints a
@@ -76,6 +80,7 @@ impl<'a> Conversation<'a> {
             remote,
             measured: None,
             found,
+            closed_since: Cell::new(None),
         }
     }
 
@@ -157,20 +162,36 @@ impl<'a> Conversation<'a> {
         Ok(self.found)
     }
 
-    /// Tells another end that is rocade why this one gives up, so that it need not wait for its timeout. Best effort.
-    pub fn fail(&self, reason: &str) {
+    /// Tells another end that is rocade why this one gives up, so that it need not wait for its timeout, and whether RDMA
+    /// itself failed. Best effort.
+    pub fn fail(&self, reason: &str, of_rdma: bool) {
         if self.is_own() {
-            own::send_failed(self.stream, reason);
+            own::send_failed(self.stream, reason, Some(of_rdma));
         }
     }
 
     /// Looks, without waiting, whether the other end has closed or given up, or is elsewhere in its exchange: an error
     /// that explains why nothing happens. For use while a run is silent, or has failed.
+    ///
+    /// An end that sends is told of a closed connection only once its HCA has had the time to give up, as that tells
+    /// more: where no packet comes through, both ends fail, and one of them first.
     pub fn look(&self) -> Result<(), VerbsError> {
         if self.is_own() {
             self.look_for_reason()?;
         }
-        self.look_at_stream()
+        let seen = self.look_at_stream();
+        if !matches!(seen, Err(VerbsError::Exchange { .. })) || !self.sends() {
+            return seen;
+        }
+        let now = Instant::now();
+        let since = self.closed_since.get().unwrap_or(now);
+        self.closed_since.set(Some(since));
+        if now - since < GRACE { Ok(()) } else { seen }
+    }
+
+    fn sends(&self) -> bool {
+        let Options { bidirectional, test, .. } = self.options();
+        self.role == Role::Client || *bidirectional || test.measure == Measure::Latency
     }
 
     /// Whether, without waiting, the other end has written something that is not read yet, has closed, or the connection

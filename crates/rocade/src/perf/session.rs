@@ -11,9 +11,9 @@ use rocade_core::pair::perf::message::{Key, Memory, Unit};
 use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
-use rocade_verbs::Library;
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
 use rocade_verbs::perftest::{Perftest, Progress, Setup};
+use rocade_verbs::{Library, VerbsError};
 use rustix::param::page_size;
 
 use super::cpus::usable_cpus;
@@ -82,7 +82,8 @@ impl Session<'_> {
         let (mut perftest, choice, facts) = match self.connect(&mut conversation, known, seen) {
             Ok(connected) => connected,
             Err(error) => {
-                conversation.fail(&error.to_string());
+                let failure = error.downcast_ref().and_then(VerbsError::failure);
+                conversation.fail(&format!("{error:#}"), failure.is_some_and(|failure| failure.is_of_rdma()));
                 return Err(error);
             }
         };

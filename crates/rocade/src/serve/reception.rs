@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::first::{First, LOOKED_AT, judge};
 use super::limits::Limits;
+use crate::tcp::ready;
 
 /// Between two looks while something waits that poll(2) does not tell of.
 const TICK: Duration = Duration::from_millis(50);
@@ -175,8 +176,8 @@ impl<Port: Copy> Reception<Port> {
                 continue;
             }
             let Guest { stream, from, port, first, .. } = self.guests.remove(at);
-            let watched = stream.set_nonblocking(false).and_then(|()| stream.try_clone());
-            let Ok(watched) = watched else {
+            let both = stream.set_nonblocking(false).and_then(|()| ready(stream));
+            let Ok((stream, watched)) = both.and_then(|stream| Ok((stream.try_clone()?, stream))) else {
                 (self.tell)(&format!("rocade: {from} turned away: too many files are open"));
                 continue;
             };

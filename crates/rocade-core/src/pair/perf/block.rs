@@ -91,9 +91,14 @@ pub struct Barrier {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results(pub Option<SizeResult>);
 
-/// Why its sender gives up.
+/// Its sender gives up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failed(pub String);
+pub struct Failed {
+    /// Why.
+    pub reason: String,
+    /// Whether the test was under way, and RDMA itself failed in it; None if the sender does not take what was asked for.
+    pub of_rdma: Option<bool>,
+}
 
 impl Content for Hello {
     const KIND: Kind = Kind::Hello;
@@ -265,8 +270,8 @@ mod tests {
 
     #[test]
     fn more_than_a_block_holds_is_neither_written_nor_read() {
-        let large = Failed("x".repeat(LARGEST));
-        assert_eq!(write(&large), Err(BlockError::Large { bytes: LARGEST as u64 + 2 }));
+        let large = Failed { reason: "x".repeat(LARGEST), of_rdma: None };
+        assert!(matches!(write(&large), Err(BlockError::Large { bytes }) if bytes > LARGEST as u64));
         assert_eq!(
             parse_header(b"rcd\x07\xff\xff\xff\xff"),
             Err(BlockError::Large { bytes: u64::from(u32::MAX) })

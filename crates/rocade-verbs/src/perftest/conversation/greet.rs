@@ -105,7 +105,7 @@ fn ask(stream: &TcpStream, own: &Own<'_>, timeout: Duration) -> Result<Hello, Ve
     }
     let reason =
         format!("the server, rocade {}, understands other options than were asked for", theirs.version);
-    own::send_failed(stream, &reason);
+    own::send_failed(stream, &reason, None);
     Err(odd(reason))
 }
 
@@ -119,7 +119,7 @@ fn answer(
     check_memory(&theirs)?;
     let checked = theirs.options.check().map_err(|contradiction| contradiction.to_string());
     if let Err(reason) = checked.and_then(|()| accept(&theirs.options)) {
-        own::send_failed(stream, &reason);
+        own::send_failed(stream, &reason, None);
         return Err(VerbsError::Declined { reason });
     }
     own::send_block(stream, &hello(own, &theirs.options), timeout)?;

@@ -55,9 +55,9 @@ fn receive_any(
 }
 
 /// Best effort.
-pub(super) fn send_failed(stream: &TcpStream, reason: &str) {
+pub(super) fn send_failed(stream: &TcpStream, reason: &str, of_rdma: Option<bool>) {
     let reason = reason.chars().take(REASON_LETTERS).collect();
-    if let Ok(block) = block::write(&Failed(reason)) {
+    if let Ok(block) = block::write(&Failed { reason, of_rdma }) {
         let _ = exchange::send(stream, &block, Kind::Failed.words(), LAST_WORDS);
     }
 }
@@ -75,9 +75,16 @@ fn last_words(stream: &TcpStream) -> Option<VerbsError> {
 }
 
 fn refused(payload: &[u8]) -> VerbsError {
-    let reason =
-        parse_payload(payload).map_or_else(|_| payload.escape_ascii().to_string(), |Failed(reason)| reason);
-    VerbsError::Refused { reason: reason.replace(char::is_control, " ") }
+    let failed: Result<Failed, _> = parse_payload(payload);
+    let Failed { reason, of_rdma } = match failed {
+        Ok(failed) => failed,
+        Err(error) => return garbage(Kind::Failed, error),
+    };
+    let reason = reason.replace(char::is_control, " ");
+    match of_rdma {
+        None => VerbsError::Refused { reason },
+        Some(of_rdma) => VerbsError::GaveUp { reason, of_rdma },
+    }
 }
 
 fn garbage(kind: Kind, source: BlockError) -> VerbsError {

@@ -78,8 +78,8 @@ impl Driver {
     ) -> Result<Conversation<'a>, VerbsError> {
         let mut conversation = Conversation::new(stream, self.role, greeting, Unit::Mebibytes, self.timeout);
         conversation.set_patience(Some(self.timeout));
-        conversation.agree_mtu(1024)?;
         conversation.exchange_facts(&facts())?;
+        conversation.agree_mtu(1024)?;
         conversation.open(keys(&greeting.options, self.gid))?;
         self.mark(Event::Connects);
         conversation.connected()?;

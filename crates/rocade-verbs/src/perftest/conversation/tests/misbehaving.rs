@@ -57,8 +57,8 @@ fn messages(case: &Case, role: Role, is_rocade: bool) -> Vec<Vec<u8>> {
     [
         Ok(Announcement::own().to_vec()),
         block::write(&hello),
-        block::write(&Mtu(1024)),
         block::write(&facts()),
+        block::write(&Mtu(1024)),
         block::write(&Keys(keys(options, gid))),
         barrier(),
         barrier(),
@@ -93,7 +93,7 @@ fn faults(is_rocade: bool) -> Vec<Fault> {
         Fault::Instead(b"HTTP/1.1 400 Bad Request\r\n".repeat(20)),
     ];
     if is_rocade {
-        let failed = block::write(&Failed("no more".to_owned())).unwrap();
+        let failed = block::write(&Failed { reason: "no more".to_owned(), of_rdma: Some(false) }).unwrap();
         faults.extend([huge_block, large_block, failed].map(Fault::Instead));
     }
     faults

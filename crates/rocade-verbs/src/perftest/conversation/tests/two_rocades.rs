@@ -82,7 +82,7 @@ fn a_server_says_why_it_refuses() {
     });
     let error =
         Driver::new(Role::Client, Options::stock(super::test("write-bw"))).greet(&stream).unwrap_err();
-    assert_eq!(error.to_string(), "the other end gave up: at most 1 MiB here");
+    assert_eq!(error.to_string(), "the other end refuses: at most 1 MiB here");
     let refused = Exchange::Refused { reason: "at most 1 MiB here".to_owned() };
     assert_eq!(error.failure(), Some(Failure::Exchange(refused)));
 }
@@ -103,7 +103,7 @@ fn an_end_that_gives_up_is_heard_by_one_that_waits_and_by_one_that_runs() {
             let greeting = driver.greet(&stream).unwrap();
             let mut conversation = driver.converse(&stream, &greeting).unwrap();
             conversation.before_size().unwrap();
-            conversation.fail("no memory\nleft");
+            conversation.fail("no memory\nleft", true);
         });
         let driver = Driver::new(Role::Client, Options::stock(super::test("write-bw")));
         let greeting = driver.greet(&stream).unwrap();
@@ -119,6 +119,7 @@ fn an_end_that_gives_up_is_heard_by_one_that_waits_and_by_one_that_runs() {
             },
         };
         assert_eq!(error.to_string(), "the other end gave up: no memory left");
+        assert!(error.failure().unwrap().is_of_rdma());
     }
 }
 
