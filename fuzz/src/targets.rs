@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use rocade_core::check::{Against, check};
 use rocade_core::config::{ConfigFile, parse_config};
 use rocade_core::lint::{self, Source};
+use rocade_core::pair::perf::{EndFacts, Options, SizeResult, Test, block, message, negotiation};
 use rocade_core::policy::Policy;
 use rocade_core::{Host, judge};
 use rocade_host::{
@@ -29,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     ("netlink", netlink),
     ("config", config),
     ("lint", lint),
+    ("perftest", perftest),
     ("policy", policy),
     ("scrub", scrub),
     ("statistics", statistics),
@@ -98,6 +100,45 @@ pub fn lint(data: &[u8]) {
     for against in [against, lint::Against::default()] {
         let _ = lint::lint(&[source], &against).patch(0, &source);
     }
+}
+
+/// What the other end of a bandwidth or latency test may send: stock messages, and a block of rocade's. What is read is
+/// written to what reads the same.
+pub fn perftest(data: &[u8]) {
+    if let Some(message) = data.first_chunk() {
+        let _ = message::Announcement::parse(message);
+    }
+    if let Some(key) = message::Key::parse(data) {
+        assert_eq!(message::Key::parse(&key.to_message()), Some(key));
+    }
+    if let Some(fields) = data.first_chunk::<40>() {
+        let (fields, _) = fields.as_chunks::<8>();
+        let report = message::Report::from_messages(fields.try_into().expect("five fields"));
+        assert_eq!(report.to_messages(), fields);
+        let finite = |found: SizeResult| found.seconds.is_finite() && found.messages > 0;
+        assert!(report.result().is_none_or(finite), "{report:?}");
+    }
+    let own = negotiation::block(&Options::stock(Test::ALL[0]), message::Unit::Mebibytes);
+    let _ = negotiation::difference(&own, data);
+    assert_eq!(negotiation::answer(data).len(), data.len());
+    let Some((header, payload)) = data.split_first_chunk() else { return };
+    match block::parse_header(header) {
+        Ok((block::Kind::Hello, _)) => content::<block::Hello>(payload),
+        Ok((block::Kind::Mtu, _)) => content::<block::Mtu>(payload),
+        Ok((block::Kind::Facts, _)) => content::<EndFacts>(payload),
+        Ok((block::Kind::Keys, _)) => content::<block::Keys>(payload),
+        Ok((block::Kind::Barrier, _)) => content::<block::Barrier>(payload),
+        Ok((block::Kind::Results, _)) => content::<block::Results>(payload),
+        Ok((block::Kind::Failed, _)) => content::<block::Failed>(payload),
+        Err(_) => {}
+    }
+}
+
+fn content<T: block::Content + PartialEq + std::fmt::Debug>(payload: &[u8]) {
+    let Ok(content) = block::parse_payload::<T>(payload) else { return };
+    // With the fields that the payload lacked it may have become too large.
+    let Ok(written) = block::write(&content) else { return };
+    assert_eq!(block::parse_payload::<T>(&written[block::HEADER_BYTES..]), Ok(content));
 }
 
 /// A policy.
