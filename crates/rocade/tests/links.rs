@@ -270,6 +270,7 @@ fn under_its_stock_name_the_pingpong_takes_every_letter_of_the_stock_tool() {
     assert!(output.status.code() == Some(2) && said.starts_with("rocade: no HCA"), "{said}");
 }
 
+/// F81: -R fails where connections over TCP work, as rdma_cm needs an address on a netdev of the HCA besides.
 #[test]
 fn under_the_names_of_perftest_whatever_fails_ends_with_1_as_there() {
     let dir = installed();

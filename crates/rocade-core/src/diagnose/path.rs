@@ -16,16 +16,14 @@ pub(super) fn unlike_ends(evidence: &Evidence<'_>) -> Option<Said> {
         .or_else(|| types(evidence))
 }
 
-/// By what both ends say; else a LID is InfiniBand's, and a GID without a LID is Ethernet's.
+/// By what both ends say. Of an end that says nothing a GID of IPv4, or one without a LID, is Ethernet's; a LID alone
+/// tells nothing, as some drivers give one to RoCE ports too (irdma says 1).
 fn link_layers(evidence: &Evidence<'_>) -> Option<Said> {
     let local = evidence.local.link_layer.clone()?;
     let remote = evidence.remote.link_layer.clone().or_else(|| {
         let endpoint = evidence.remote.endpoint?;
-        match endpoint.lid {
-            0 if endpoint.gid.is_zero() => None,
-            0 => Some(LinkLayer::Ethernet),
-            _ => Some(LinkLayer::InfiniBand),
-        }
+        let of_ethernet = endpoint.gid.ipv4().is_some() || endpoint.lid == 0 && !endpoint.gid.is_zero();
+        of_ethernet.then_some(LinkLayer::Ethernet)
     })?;
     let name = |layer: &LinkLayer| match layer {
         LinkLayer::InfiniBand => Some("InfiniBand"),
@@ -43,12 +41,14 @@ fn on_ethernet(evidence: &Evidence<'_>) -> bool {
 }
 
 fn zero_gid(evidence: &Evidence<'_>) -> Option<Said> {
-    let remote = evidence.remote.endpoint?.gid;
-    (on_ethernet(evidence) && remote.is_zero()).then(|| {
-        because(
-            "the other end sent no GID, which RoCE needs",
-            "start the other end with the index of a RoCE v2 GID (ibv_rc_pingpong -g INDEX)",
-        )
+    let remote = evidence.remote.endpoint.filter(|remote| on_ethernet(evidence) && remote.gid.is_zero())?;
+    let start = "start the other end with the index of a RoCE v2 GID (ibv_rc_pingpong -g INDEX)";
+    Some(match remote.lid {
+        0 => because("the other end sent no GID, which RoCE needs", start),
+        lid => because(
+            format!("the other end sent no GID, which RoCE needs, but LID {lid}, as InfiniBand has"),
+            format!("choose HCAs of one fabric with -d; if the other end's is RoCE too, {start}"),
+        ),
     })
 }
 
@@ -101,8 +101,15 @@ fn is_link_local(gid: Gid) -> bool {
 
 /// This end's GID is no address of this namespace, which only a forced index makes it.
 pub(super) fn foreign_gid(evidence: &Evidence<'_>) -> Option<Said> {
-    let entry = evidence.choice?.gid.as_ref()?;
-    (on_ethernet(evidence) && !evidence.host.owns(entry)).then(|| {
+    let (host, entry) = (evidence.host, evidence.choice?.gid.as_ref()?);
+    // Where the kernel does not tell an entry's netdev, the address alone has to.
+    let is_own =
+        |address| host.netdevs.iter().any(|netdev| netdev.addresses.iter().any(|(own, _)| *own == address));
+    let is_foreign = match entry.netdev {
+        Some(_) => !host.owns(entry),
+        None => !host.unknown.contains_key("netdevs.addresses") && !is_own(entry.address?),
+    };
+    (on_ethernet(evidence) && is_foreign).then(|| {
         because(
             format!(
                 "GID index {} ({}) is of no address of this network namespace",

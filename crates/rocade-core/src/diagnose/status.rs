@@ -65,11 +65,22 @@ pub(super) fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u64)
     {
         return said;
     }
+    // rxe, with a GID of another namespace.
+    if (status, done) == (LOC_QP_OP_ERR, 0)
+        && let Some(said) = path::foreign_gid(evidence)
+    {
+        return said;
+    }
+    let sends = evidence.operation == Some(Operation::Send);
     match status {
-        LOC_LEN_ERR => too_large(evidence),
-        LOC_QP_OP_ERR if done == 0 => path::foreign_gid(evidence).unwrap_or_else(|| too_large(evidence)),
-        REM_ACCESS_ERR if evidence.operation != Some(Operation::Send) => no_access(evidence),
-        REM_INV_REQ_ERR..=REM_OP_ERR => refused_by_remote(evidence),
+        LOC_LEN_ERR if sends => too_large(evidence),
+        LOC_QP_OP_ERR if sends && done == 0 => too_large(evidence),
+        REM_ACCESS_ERR if !sends => no_access(evidence),
+        REM_INV_REQ_ERR..=REM_OP_ERR if sends => refused_by_remote(evidence),
+        REM_INV_REQ_ERR..=REM_OP_ERR => because(
+            "the other end refuses this operation",
+            "start the same test with the same options at both ends, and see the other end's output",
+        ),
         RETRY_EXC_ERR => silent(evidence, done),
         RNR_RETRY_EXC_ERR => not_ready(),
         WR_FLUSH_ERR => because("the QP broke down before this request", "see the first error above"),
@@ -145,7 +156,10 @@ const RETRIES: &[&str] =
 
 /// Nothing came for the whole time, or for all the HCA's retries.
 pub(super) fn silent(evidence: &Evidence<'_>, done: u64) -> Said {
-    if let Some(counted) = evidence.counted.grown_in_words(RNR) {
+    let not_ready_counted = || evidence.counted.grown_in_words(RNR);
+    if evidence.operation == Some(Operation::Send)
+        && let Some(counted) = not_ready_counted()
+    {
         let (cause, cure) = not_ready();
         return (format!("{cause}; this port counted {counted}"), cure);
     }

@@ -37,11 +37,14 @@ fn gids_that_cannot_work_together_are_told_with_both() {
     }
 }
 
+/// Some drivers give a LID to RoCE ports too, as irdma does.
 #[test]
-fn a_lid_of_the_other_end_is_infinibands() {
-    Case::of(REFUSED)
-        .with(|case| case.remote.endpoint = endpoint(7, ""))
-        .says("this end is on Ethernet, the other on InfiniBand", "one fabric");
+fn a_lid_of_the_other_end_is_told_but_does_not_make_it_infiniband() {
+    Case::of(REFUSED).with(|case| case.remote.endpoint = endpoint(7, "")).says(
+        "the other end sent no GID, which RoCE needs, but LID 7, as InfiniBand has",
+        "one fabric with -d; if the other end's is RoCE too, start",
+    );
+    Case::of(REFUSED).with(|case| case.remote.endpoint = endpoint(1, "10.1.0.2")).does_not_say("InfiniBand");
 }
 
 #[test]
@@ -52,6 +55,13 @@ fn a_forced_gid_that_is_no_address_of_this_namespace_is_named() {
         foreign(failure)
             .says("GID index 1 (10.1.0.1) is of no address of this network namespace", "leave -x out");
     }
+    // Some kernels do not tell the netdev of an entry; an own address is an own address.
+    Case::of(REFUSED)
+        .with(|case| case.choice.gid.as_mut().unwrap().netdev = None)
+        .does_not_say("this network namespace");
+    foreign(REFUSED)
+        .with(|case| case.choice.gid.as_mut().unwrap().netdev = None)
+        .says("GID index 1 (10.1.0.1) is of no address of this network namespace", "leave -x out");
 }
 
 #[test]

@@ -34,6 +34,14 @@ fn a_remote_access_error_of_a_write_or_read_is_the_other_ends_memory() {
         access()
             .with(|case| case.remote.message_bytes = Some(2))
             .says("this end's messages have 4096 bytes, the other end's 2", "the same -s");
+        for status in [9, 11] {
+            Case::of(Failure::Completion { status, done: 5 })
+                .with(|case| case.operation = operation)
+                .says("the other end refuses this operation", "the same options");
+        }
+        Case::of(Failure::Silence { done: 5 })
+            .with(|case| (case.operation, case.counted) = (operation, counted(&[("rcvd_rnr_err", 4)])))
+            .does_not_say("RNR");
     }
 }
 
