@@ -10,6 +10,7 @@ use super::{Given, Library, NcclSource};
 use crate::host::{Distance, Host};
 
 mod gid;
+mod libfabric;
 
 use gid::{NCCL, NVSHMEM, fill_gid, index};
 
@@ -61,7 +62,7 @@ pub(super) fn fill(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
     fill_socket(sheet, Library::Nccl, "NCCL_SOCKET_IFNAME", "=", &socket);
     fill_ucx(facts, sheet);
     fill_nvshmem(facts, sheet, &socket);
-    fill_libfabric(facts, sheet);
+    libfabric::fill(facts, sheet);
     fill_socket(sheet, Library::Gloo, "GLOO_SOCKET_IFNAME", "", &socket);
 }
 
@@ -179,36 +180,6 @@ fn fill_nvshmem(facts: &Facts<'_>, sheet: &mut Sheet<'_>, socket: &Result<Socket
     let why = if v6 { "the interface has IPv6 alone" } else { "the default, AF_INET, fits" };
     let value = v6.then(|| Family::V6.variable().to_owned());
     sheet.put(Library::Nvshmem, "NVSHMEM_BOOTSTRAP_UID_SOCK_FAMILY", "P7", value, why);
-}
-
-fn fill_libfabric(facts: &Facts<'_>, sheet: &mut Sheet<'_>) {
-    let mut names: Vec<&str> = Vec::new();
-    let mut netdevs: Vec<&str> = Vec::new();
-    for rail in facts.rails {
-        if !names.contains(&rail.hca.name.as_str()) {
-            names.push(rail.hca.name.as_str());
-        }
-        let netdev = rail.own.and_then(|own| own.netdev.as_deref()).or_else(|| ipoib(facts.host, rail));
-        netdevs.extend(netdev.filter(|netdev| !netdevs.contains(netdev)));
-    }
-    let join = |names: &[&str]| (!names.is_empty()).then(|| names.join(","));
-    let several = if names.len() > 1 { "; older versions take one name" } else { "" };
-    let why = format!("{}{several}", ground(facts));
-    sheet.put(Library::Libfabric, "FI_VERBS_DEVICE_NAME", "F1", join(&names), why);
-    let why = match (netdevs.is_empty(), facts.rails.is_empty()) {
-        (_, true) => NOTHING,
-        (true, _) => "no port has an interface with an address here, which its connections need",
-        (false, _) => "the interfaces of these devices, by whose addresses it connects",
-    };
-    sheet.put(Library::Libfabric, "FI_VERBS_IFACE", "F1", join(&netdevs), why);
-    let (index, why) = index(facts, false);
-    sheet.put(Library::Libfabric, "FI_VERBS_GID_IDX", "F1", index, why);
-}
-
-/// The interface of an InfiniBand port, where it has an address.
-fn ipoib<'a>(host: &'a Host, rail: &Rail<'a>) -> Option<&'a str> {
-    let netdev = rail.port.netdev.as_deref().filter(|_| !rail.is_roce())?;
-    host.netdev(netdev).filter(|netdev| sockets::reaches(netdev)).map(|netdev| netdev.name.as_str())
 }
 
 /// How NCCL's version is known, in words.

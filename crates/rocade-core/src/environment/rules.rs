@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
     rule("S2", "NVSHMEM chooses GIDs as NCCL does, by variables of the same endings"),
     rule(
         "F1",
-        "libfabric takes names of verbs devices as beginnings, and asks for the interface; its index is 0 unless told",
+        "libfabric takes a beginning of a device's name and of an interface's (lists of them in newer versions alone); its index is 0 unless told",
     ),
     rule("G1", "Gloo takes names of interfaces as they are"),
     rule("P1", "devices: those that were granted and open here; what stands in /sys is no ground"),

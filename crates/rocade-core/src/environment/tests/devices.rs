@@ -202,9 +202,27 @@ fn forms() -> Vec<Row> {
         ),
         row(
             &["F1"],
-            "libfabric gets HCAs without ports and the interfaces of their addresses",
+            "libfabric gets one HCA by its name and one interface by its own",
+            macvlan_pod().roce("mlx5_3", &["3 v2 ens4 10.1.1.1"]).node(Accessible::Missing),
+            &[("FI_VERBS_DEVICE_NAME", Set("mlx5_2")), ("FI_VERBS_IFACE", Set("net1"))],
+            &[],
+        ),
+        row(
+            &["F1"],
+            "libfabric gets several by the beginning that they have and no others",
             two_rails(),
-            &[("FI_VERBS_DEVICE_NAME", Set("mlx5_2,mlx5_3")), ("FI_VERBS_IFACE", Set("net1,net2"))],
+            &[("FI_VERBS_DEVICE_NAME", Set("mlx5_")), ("FI_VERBS_IFACE", Set("net"))],
+            &[],
+        ),
+        row(
+            &["F1"],
+            "libfabric gets no device where others begin so too: older versions find nothing by a list",
+            two_rails().infiniband("mlx5_7").node(Accessible::Missing).netdev("net9", &[]),
+            &[
+                ("FI_VERBS_DEVICE_NAME", Unset),
+                ("FI_VERBS_IFACE", Unset),
+                ("UCX_NET_DEVICES", Set("mlx5_2:1,mlx5_3:1")),
+            ],
             &[],
         ),
         row(
@@ -215,7 +233,7 @@ fn forms() -> Vec<Row> {
                 .infiniband("mlx5_0")
                 .with_port(|port| port.netdev = Some("ib0".into()))
                 .infiniband("mlx5_1"),
-            &[("FI_VERBS_DEVICE_NAME", Set("mlx5_0,mlx5_1")), ("FI_VERBS_IFACE", Set("ib0"))],
+            &[("FI_VERBS_DEVICE_NAME", Set("mlx5_")), ("FI_VERBS_IFACE", Set("ib0"))],
             &[],
         ),
     ]
