@@ -54,54 +54,46 @@ pub(super) fn parse(entry: &Entry) -> (Vec<Wanted>, Vec<Malformed>) {
 
 fn json(text: &str, line: u32) -> (Vec<Wanted>, Vec<Malformed>) {
     let wanted = "JSON as [{\"name\": \"rail-a\", \"namespace\": \"demo\"}], or the short form demo/rail-a,demo/rail-b";
-    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        let at = line + u32::try_from(error.line()).unwrap_or(1).saturating_sub(1);
-        let why = error.to_string();
-        let why = why.split(" at line ").next().unwrap_or_default();
-        return (Vec::new(), vec![refuse(at, format!("no JSON: {why}"), wanted)]);
-    }
-    let node = match Node::parse(text, line.saturating_sub(1)) {
+    let node = match Node::parse_json(text, line.saturating_sub(1)) {
         Ok(node) => node,
         Err(unread) => return (Vec::new(), vec![refuse(unread.line, unread.why, wanted)]),
     };
-    let (mut networks, mut wrong) = (Vec::new(), Vec::new());
     if node.items().is_empty() {
-        wrong.push(refuse(node.line, node.to_string(), "a list in [ ] of networks"));
+        return (Vec::new(), vec![refuse(node.line, node.to_string(), "a list in [ ] of networks")]);
     }
-    for item in node.items() {
-        let key = |key: &str| item.entries().iter().find(|entry| entry.key.eq_ignore_ascii_case(key));
-        let text = |name: &str| key(name).and_then(|entry| entry.value.text()).map(str::to_owned);
-        let unknown =
-            item.entries().iter().find(|e| !KEYS.iter().any(|key| key.eq_ignore_ascii_case(&e.key)));
-        if let Some(entry) = unknown {
-            let seen = format!("the key `{}`, which is ignored", entry.key);
-            let wanted = "name, namespace, interface, ips, mac, default-route";
-            wrong.push(Malformed { line: entry.line, seen, wanted, is_refused: false });
-        }
-        match text("name") {
-            Some(name) if is_name(&name) => networks.push(Wanted {
-                line: item.line,
-                namespace: text("namespace").filter(|namespace| !namespace.is_empty()),
-                name,
-                ips: key("ips")
-                    .map_or(&[][..], |entry| entry.value.items())
-                    .iter()
-                    .filter_map(Node::text)
-                    .map(str::to_owned)
-                    .collect(),
-            }),
-            Some(name) => wrong.push(refuse(
-                item.line,
-                format!("the name `{name}`"),
-                "the name of an attachment, its namespace beside it",
-            )),
-            None => wrong.push(refuse(item.line, "no name".into(), "the name of an attachment")),
-        }
-        if let Some(interface) = text("interface").filter(|interface| interface.len() > 15) {
-            wrong.push(refuse(item.line, format!("the interface `{interface}`"), "at most 15 characters"));
-        }
+    let (networks, wrong): (Vec<_>, Vec<_>) = node.items().iter().map(element).unzip();
+    (networks.into_iter().flatten().collect(), wrong.into_iter().flatten().collect())
+}
+
+/// One network of the JSON form; None where it has no name, which is among what is wrong.
+fn element(item: &Node) -> (Option<Wanted>, Vec<Malformed>) {
+    // encoding/json takes keys in any case.
+    let key = |key: &str| item.entries().iter().find(|entry| entry.key.eq_ignore_ascii_case(key));
+    let text = |name: &str| key(name).and_then(|entry| entry.value.text()).map(str::to_owned);
+    let ips = key("ips").map_or(&[][..], |entry| entry.value.items()).iter();
+    let unknown = item.entries().iter().find(|e| !KEYS.iter().any(|key| key.eq_ignore_ascii_case(&e.key)));
+    let mut wrong: Vec<Malformed> = unknown.into_iter().map(ignore).collect();
+    let name = text("name");
+    if name.as_deref().is_none_or(|name| !is_name(name)) {
+        let seen = name.as_ref().map_or("no name".into(), |name| format!("the name `{name}`"));
+        wrong.push(refuse(item.line, seen, "the name of an attachment, its namespace beside it"));
     }
-    (networks, wrong)
+    if let Some(interface) = text("interface").filter(|interface| interface.len() > 15) {
+        wrong.push(refuse(item.line, format!("the interface `{interface}`"), "at most 15 characters"));
+    }
+    let network = name.map(|name| Wanted {
+        line: item.line,
+        namespace: text("namespace").filter(|namespace| !namespace.is_empty()),
+        name,
+        ips: ips.filter_map(Node::text).map(str::to_owned).collect(),
+    });
+    (network, wrong)
+}
+
+fn ignore(entry: &Entry) -> Malformed {
+    let seen = format!("the key `{}`, which is ignored", entry.key);
+    let wanted = "name, namespace, interface, ips, mac, default-route";
+    Malformed { line: entry.line, seen, wanted, is_refused: false }
 }
 
 fn short(text: &str, line: u32) -> (Vec<Wanted>, Vec<Malformed>) {

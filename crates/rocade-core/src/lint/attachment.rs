@@ -135,13 +135,8 @@ fn of_operator<'a>(object: &'a Object, kind: &str) -> Attachment<'a> {
 /// The plugin that makes the interface: the first of a chain. Or what is wrong, and where.
 fn plugin(config: &Node) -> Result<Plugin, (u32, String)> {
     let Some(text) = config.text() else { return Err((config.line, format!("{config}, which is no text"))) };
-    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        let line = config.line + u32::try_from(error.line()).unwrap_or(1).saturating_sub(1);
-        let why = error.to_string();
-        return Err((line, format!("no JSON: {}", why.split(" at line ").next().unwrap_or_default())));
-    }
-    let node = Node::parse(text, config.line.saturating_sub(1))
-        .map_err(|unread| (unread.line, unread.why.clone()))?;
+    let node =
+        Node::parse_json(text, config.line.saturating_sub(1)).map_err(|unread| (unread.line, unread.why))?;
     let plugins = node.get("plugins").map_or(&[][..], Node::items);
     let chained =
         plugins.iter().skip(1).filter_map(|plugin| plugin.get("type")?.text().map(str::to_owned)).collect();

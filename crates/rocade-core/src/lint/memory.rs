@@ -74,53 +74,49 @@ pub(super) fn check(case: &Case<'_>, pod: &Pod<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn check_lock(case: &Case<'_>, pod: &Pod<'_>, container: &Container<'_>, sheet: &mut Sheet<'_>) {
-    let added = container.node.at(&["securityContext", "capabilities", "add"]);
-    let has = |wanted: &[&str]| {
-        let items = added.map_or(&[][..], Node::items).iter();
-        items
-            .clone()
-            .find(|item| item.text().is_some_and(|text| wanted.contains(&text.to_ascii_uppercase().as_str())))
-    };
-    let lock = has(&["IPC_LOCK", "ALL"]);
+    let has_lock = capability(container, &["IPC_LOCK", "ALL"]).is_some();
     let is_privileged = container.node.at(&["securityContext", "privileged"]).is_some_and(Node::is_true);
     let path = format!("{}.securityContext", container.path);
-    let line = container.node.get("securityContext").map_or(container.node.line, |node| node.line);
-    let user = other_user(pod, container);
-    match (&user, lock) {
-        (Some((line, user)), _) if lock.is_some() || is_privileged => {
+    match (other_user(pod, container), has_lock || is_privileged) {
+        (None, true) => {}
+        (Some((line, user)), true) => {
             let what = if is_privileged { "privileged" } else { "IPC_LOCK" };
             let seen = format!("{what}, and {user}");
-            sheet.find(&NOT_FOR_USERS, pod.place(*line), path, seen, "memory that can be locked");
+            sheet.find(&NOT_FOR_USERS, pod.place(line), path, seen, "memory that can be locked");
         }
-        (_, Some(_)) => {}
-        _ if is_privileged => {}
-        _ => match has(&["CAP_IPC_LOCK", "CAP_ALL"]) {
-            Some(item) => {
-                let seen = item.to_string();
-                sheet
-                    .find(
-                        &PREFIXED,
-                        pod.place(item.line),
-                        format!("{path}.capabilities.add"),
-                        seen,
-                        "IPC_LOCK",
-                    )
-                    .edit(rename(case.text(pod.object.file), item));
-            }
-            None => {
-                let (seen, edit) = match &user {
-                    Some((_, user)) => (user.clone(), None),
-                    None => ("no IPC_LOCK".into(), lock_lines(case.text(pod.object.file), container.node)),
-                };
-                let found =
-                    sheet.find(&NO_IPC_LOCK, pod.place(line), path, seen, "memory that can be locked");
-                found.edit(edit);
-                if user.is_some() {
-                    found.cure(NOT_FOR_USERS.cure);
-                }
-            }
-        },
+        (user, false) => check_capability(case, pod, container, user.map(|(_, user)| user), sheet),
     }
+}
+
+/// A container without the capability, run by root or the user named.
+fn check_capability(
+    case: &Case<'_>,
+    pod: &Pod<'_>,
+    container: &Container<'_>,
+    user: Option<String>,
+    sheet: &mut Sheet<'_>,
+) {
+    let text = case.text(pod.object.file);
+    let path = format!("{}.securityContext", container.path);
+    if let Some(item) = capability(container, &["CAP_IPC_LOCK", "CAP_ALL"]) {
+        let (place, path) = (pod.place(item.line), format!("{path}.capabilities.add"));
+        sheet.find(&PREFIXED, place, path, item.to_string(), "IPC_LOCK").edit(rename(text, item));
+        return;
+    }
+    let line = container.node.get("securityContext").map_or(container.node.line, |node| node.line);
+    let edit = if user.is_some() { None } else { lock_lines(text, container.node) };
+    let cure = if user.is_some() { NOT_FOR_USERS.cure } else { NO_IPC_LOCK.cure };
+    let seen = user.unwrap_or_else(|| "no IPC_LOCK".into());
+    let found = sheet.find(&NO_IPC_LOCK, pod.place(line), path, seen, "memory that can be locked");
+    found.edit(edit).cure(cure);
+}
+
+/// The first of the added capabilities that is one of these.
+fn capability<'a>(container: &Container<'a>, wanted: &[&str]) -> Option<&'a Node> {
+    let added = container.node.at(&["securityContext", "capabilities", "add"])?.items();
+    added
+        .iter()
+        .find(|item| item.text().is_some_and(|text| wanted.contains(&text.to_ascii_uppercase().as_str())))
 }
 
 /// That the container runs as another user than root, and the line that says it; None where it does not say so.

@@ -218,33 +218,29 @@ fn check_wanted<'c, 'a>(
         (Some(a), Some(b)) => a == b,
         _ => true,
     };
-    if let Some(attachment) = same_name().find(is_there) {
-        return Some(attachment);
-    }
-    let seen = match &namespace {
-        Some(namespace) => format!("{namespace}/{}", wanted.name),
-        None => wanted.name.clone(),
-    };
-    if let Some(Attachment { namespace: Some(other), .. }) = same_name().next() {
-        let right = format!("{other}/{}", wanted.name);
-        let is_plain = entry.value.text() == Some(wanted.name.as_str());
-        let edit = replace(case.text(pod.object.file), entry, &[&format!("{NETWORKS}: {right}")]);
-        let wanted = format!("{right}, which is among the manifests");
-        sheet
-            .find(&NOT_THERE, place, path, seen, wanted)
-            .edit(edit.filter(|_| is_plain))
-            .cure(format!("name its namespace: {right}"));
-    } else {
-        let names: Vec<&str> =
-            case.attachments.iter().map(|attachment| attachment.object.name.as_str()).collect();
-        let near = nearest(&wanted.name, &names).filter(|near| distance(near, &wanted.name) <= 2);
-        if let Some(near) = near {
-            sheet
-                .find(&NOT_THERE, place, path, seen, format!("`{near}`"))
-                .cure(format!("did you mean {near}?"));
+    let found = same_name().find(is_there);
+    let seen =
+        namespace.map_or_else(|| wanted.name.clone(), |namespace| format!("{namespace}/{}", wanted.name));
+    match (found, same_name().find_map(|other| other.namespace.as_deref())) {
+        (Some(_), _) => {}
+        (None, Some(other)) => {
+            let right = format!("{other}/{}", wanted.name);
+            let is_plain = entry.value.text() == Some(wanted.name.as_str());
+            let edit = replace(case.text(pod.object.file), entry, &[&format!("{NETWORKS}: {right}")]);
+            let wanted = format!("{right}, which is among the manifests");
+            let found = sheet.find(&NOT_THERE, place, path, seen, wanted);
+            found.edit(edit.filter(|_| is_plain)).cure(format!("name its namespace: {right}"));
+        }
+        (None, None) => {
+            let names: Vec<&str> = case.attachments.iter().map(|known| known.object.name.as_str()).collect();
+            let near = nearest(&wanted.name, &names).filter(|near| distance(near, &wanted.name) <= 2);
+            if let Some(near) = near {
+                let found = sheet.find(&NOT_THERE, place, path, seen, format!("`{near}`"));
+                found.cure(format!("did you mean {near}?"));
+            }
         }
     }
-    None
+    found
 }
 
 fn check_isolation(

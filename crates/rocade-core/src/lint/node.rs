@@ -59,6 +59,17 @@ impl Node {
         Ok(node)
     }
 
+    /// Reads JSON, as strictly as who takes nothing else does.
+    pub(super) fn parse_json(text: &str, before: u32) -> Result<Node, Unread> {
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|error| {
+            let why = error.to_string();
+            let why = why.split(" at line ").next().unwrap_or(&why);
+            let at = u32::try_from(error.line()).unwrap_or(1).max(1);
+            Unread { line: before + at, why: format!("no JSON: {why}") }
+        })?;
+        Node::parse(text, before)
+    }
+
     fn shift(&mut self, by: u32) {
         let shifted = |line: u32| if line == 0 { 0 } else { line + by };
         self.line = shifted(self.line);

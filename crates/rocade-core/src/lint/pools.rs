@@ -8,7 +8,7 @@ use crate::names::ResourceName;
 use crate::plan::{netdevs_of, plan};
 
 /// Words in the names of resources that stand for RDMA, where no configuration says which do.
-const RDMA_WORDS: [&str; 7] = ["rdma", "hca", "roce", "infiniband", "mlnx", "mlx5", "ibsriov"];
+const RDMA_WORDS: [&str; 8] = ["rdma", "hca", "roce", "infiniband", "mlnx", "mlx5", "ibsriov", "hostdev"];
 
 /// Resources of RDMA.
 #[derive(Debug, Default)]

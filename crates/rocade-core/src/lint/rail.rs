@@ -67,36 +67,37 @@ pub(super) fn check(
     if known.len() < attachments.len() || known.iter().any(|attachment| rail_of(case, attachment).is_none()) {
         return;
     }
-    let is_on = |attachment: &&&Attachment<'_>, resource: &str| is_on_rail(case, attachment, resource);
-    let strays: Vec<&&Attachment<'_>> =
-        known.iter().filter(|a| !asked.iter().any(|(resource, _)| is_on(a, resource))).collect();
     for (resource, line) in asked {
-        let is_served = known.iter().any(|attachment| is_on(&attachment, resource));
-        if is_served || !matches!(case.pools.layer(resource), Layer::Ethernet | Layer::Mixed) {
-            continue;
+        let is_roce = matches!(case.pools.layer(resource), Layer::Ethernet | Layer::Mixed);
+        if is_roce && !known.iter().any(|attachment| is_on_rail(case, attachment, resource)) {
+            let serves = |attachment: &Attachment<'_>| {
+                asked.iter().any(|(name, _)| is_on_rail(case, attachment, name))
+            };
+            let stray = known.iter().find(|attachment| !serves(attachment));
+            check_unserved(case, pod, (resource, *line), stray.copied(), sheet);
         }
-        let Some(pool) = case.pools.on_host(resource) else { continue };
-        let (hcas, netdevs) =
-            (pool.hcas.join(", "), pool.netdevs.iter().copied().collect::<Vec<_>>().join(", "));
-        let path = pod.path_of("metadata.annotations");
-        match strays.first() {
-            Some(stray) => {
-                let rail = rail_of(case, stray).unwrap_or_default();
-                let seen =
-                    format!("{resource} is {hcas} ({netdevs}), and {} is on {rail}", stray.object.name);
-                sheet.find(&WRONG_RAIL, pod.place(*line), path, seen, format!("an attachment on {netdevs}"));
-            }
-            None => {
-                let seen = format!("no attachment on {netdevs}, whose HCA {hcas} {resource} is");
-                sheet.find(
-                    &NO_INTERFACE,
-                    pod.place(*line),
-                    path,
-                    seen,
-                    "an interface of the Pod on each rail",
-                );
-            }
-        }
+    }
+}
+
+/// A resource that no attachment is of; `stray` is one of no resource at all.
+fn check_unserved(
+    case: &Case<'_>,
+    pod: &Pod<'_>,
+    (resource, line): (&str, u32),
+    stray: Option<&Attachment<'_>>,
+    sheet: &mut Sheet<'_>,
+) {
+    let Some(pool) = case.pools.on_host(resource) else { return };
+    let hcas = pool.hcas.join(", ");
+    let netdevs = pool.netdevs.iter().copied().collect::<Vec<_>>().join(", ");
+    let (place, path) = (pod.place(line), pod.path_of("metadata.annotations"));
+    if let Some(stray) = stray {
+        let rail = rail_of(case, stray).unwrap_or_default();
+        let seen = format!("{resource} is {hcas} ({netdevs}), and {} is on {rail}", stray.object.name);
+        sheet.find(&WRONG_RAIL, place, path, seen, format!("an attachment on {netdevs}"));
+    } else {
+        let seen = format!("no attachment on {netdevs}, whose HCA {hcas} {resource} is");
+        sheet.find(&NO_INTERFACE, place, path, seen, "an interface of the Pod on each rail");
     }
 }
 

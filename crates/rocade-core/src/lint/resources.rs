@@ -1,8 +1,8 @@
 //! What containers ask for: quantities as Kubernetes takes them, names that some pool has, numbers that a node has, and
 //! Pods that the scheduler never sees.
 
-use super::node::Node;
-use super::patch::{add, replace};
+use super::node::{Entry, Node};
+use super::patch::{Edit, Lines, add, replace};
 use super::pod::{Asked, Container, Pod, Stage};
 use super::pools::refused;
 use super::{Case, Rule, Sheet};
@@ -95,48 +95,42 @@ fn check_quantity(
     asked: &Asked<'_>,
     sheet: &mut Sheet<'_>,
 ) {
-    let text = case.text(pod.object.file);
     let path = |kind: &str| format!("{}.resources.{kind}.{}", container.path, asked.name);
     let given = [("limits", asked.limit), ("requests", asked.request)];
-    for (kind, entry) in given.into_iter().filter_map(|(kind, entry)| Some((kind, entry?))) {
-        if quantity(&entry.value).is_none() {
-            sheet.find(
-                &NOT_WHOLE,
-                pod.place(entry.line),
-                path(kind),
-                entry.value.to_string(),
-                "a whole number",
-            );
-            return;
-        }
+    let given = given.into_iter().filter_map(|(kind, entry)| Some((kind, entry?)));
+    if let Some((kind, entry)) = given.into_iter().find(|(_, entry)| quantity(&entry.value).is_none()) {
+        let seen = entry.value.to_string();
+        sheet.find(&NOT_WHOLE, pod.place(entry.line), path(kind), seen, "a whole number");
+        return;
     }
-    let Some(request) = asked.request else { return check_number(case, pod, container, asked, sheet) };
-    let wanted = request.value.word().unwrap_or_default();
-    let line = format!("{}: {}", asked.name, word(&request.value));
-    match asked.limit {
-        None => {
-            let edit = container.node.at(&["resources", "limits"]).map_or_else(
-                || {
-                    let lines = ["limits:".to_owned(), format!("  {line}")];
-                    add(text, container.node.get("resources")?, &lines.each_ref().map(String::as_str))
-                },
-                |limits| add(text, limits, &[&line]),
-            );
-            let seen = format!("requested ({wanted}) and not limited");
-            sheet
-                .find(&UNLIKE, pod.place(request.line), path("requests"), seen, "the same in limits")
-                .edit(edit);
+    let text = case.text(pod.object.file);
+    match (asked.request, asked.limit) {
+        (Some(request), None) => {
+            let seen = format!("requested ({}) and not limited", plain(request));
+            let found =
+                sheet.find(&UNLIKE, pod.place(request.line), path("requests"), seen, "the same in limits");
+            found.edit(limit_lines(text, container, asked.name, request));
         }
-        Some(limit) if quantity(&limit.value) != quantity(&request.value) => {
-            let limit_word = limit.value.word().unwrap_or_default();
-            let seen = format!("{wanted} requested, {limit_word} the limit");
-            let same = format!("{}: {}", asked.name, word(&limit.value));
-            sheet
-                .find(&UNLIKE, pod.place(request.line), path("requests"), seen, "both the same")
-                .edit(replace(text, request, &[&same]));
+        (Some(request), Some(limit)) if quantity(&limit.value) != quantity(&request.value) => {
+            let seen = format!("{} requested, {} the limit", plain(request), plain(limit));
+            let found = sheet.find(&UNLIKE, pod.place(request.line), path("requests"), seen, "both the same");
+            found.edit(replace(text, request, &[&format!("{}: {}", asked.name, word(&limit.value))]));
         }
-        Some(_) => check_number(case, pod, container, asked, sheet),
+        _ => check_number(case, pod, container, asked, sheet),
     }
+}
+
+/// The limit that a request lacks.
+fn limit_lines(text: &Lines<'_>, container: &Container<'_>, name: &str, request: &Entry) -> Option<Edit> {
+    let line = format!("{name}: {}", word(&request.value));
+    match container.node.at(&["resources", "limits"]) {
+        Some(limits) => add(text, limits, &[&line]),
+        None => add(text, container.node.get("resources")?, &["limits:", &format!("  {line}")]),
+    }
+}
+
+fn plain(entry: &Entry) -> &str {
+    entry.value.word().unwrap_or_default()
 }
 
 /// How many are asked for, against what a node has and what one is worth.

@@ -32,7 +32,7 @@ const TURNED_OFF: Rule = Rule {
     severity: Severity::Warning,
     title: "A container asks for an RDMA resource, and a variable turns RDMA off",
     why: "NCCL_IB_DISABLE, NCCL_NET=Socket and UCX_TLS without rc, dc or ud make the libraries take TCP, and nothing says so: what was meant for \
-          one library, or for a test, holds for all.",
+          one library, or for a test, holds for all. Of UCX a note: with NCCL it often carries no more than the start of MPI.",
     cure: "leave the variable out, or the resource",
 };
 
@@ -69,9 +69,12 @@ pub(super) fn check(case: &Case<'_>, pod: &Pod<'_>, sheet: &mut Sheet<'_>) {
         } else if let Some(wanted) = instead_of_off(set.name, &set.value).filter(|_| asks_for_rdma(case, pod))
         {
             let seen = format!("{}={}", set.name, set.value);
-            sheet
-                .find(&TURNED_OFF, pod.place(set.line), set.path, seen, wanted)
-                .edit(set.item.and_then(|item| remove_item(text, item)));
+            let found = sheet.find(&TURNED_OFF, pod.place(set.line), set.path, seen, wanted);
+            found.edit(set.item.and_then(|item| remove_item(text, item)));
+            // MPI may be meant to start by TCP what NCCL then does by RDMA.
+            if set.name.starts_with("UCX_") {
+                found.severity(Severity::Note);
+            }
         }
     }
 }
@@ -109,10 +112,16 @@ fn check_devices(case: &Case<'_>, pod: &Pod<'_>, set: &Set<'_>, text: &Lines<'_>
 /// What a name means besides the HCA of that name: with a host what is there, else what may be. A name without a number
 /// at its end is taken for the beginning of names that it is.
 fn also_means(case: &Case<'_>, name: &str) -> Option<String> {
-    if !name.ends_with(|c: char| c.is_ascii_digit()) {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let digits = &name[name.trim_end_matches(is_digit).len()..];
+    if digits.is_empty() {
         return None;
     }
-    let Some(host) = case.host else { return Some(format!("{name} is also {name}0 to {name}9")) };
+    let Some(host) = case.host else {
+        // No number begins with 0, and few hosts have a hundred HCAs.
+        let may_be = digits.len() == 1 && digits != "0";
+        return may_be.then(|| format!("{name} is also {name}0 to {name}9"));
+    };
     let longer =
         host.hcas.iter().map(|hca| hca.name.as_str()).filter(|hca| hca.starts_with(name) && *hca != name);
     let longer: Vec<&str> = longer.collect();
