@@ -24,7 +24,7 @@ use crate::evidence::Known;
 use crate::outcome::{Advice, Outcome, tell, tell_error};
 use crate::perf::load;
 use crate::perf::options::{TCP_PORT, Where};
-use crate::perf::size::{parse_size, size_in_words};
+use crate::perf::size::parse_size;
 use crate::source::Source;
 use crate::tcp;
 
@@ -173,10 +173,9 @@ fn listen(args: &Args) -> anyhow::Result<Vec<(TcpListener, Test)>> {
     let address = args.bind.map_or("all addresses".to_owned(), |address| address.to_string());
     tell(&format!("rocade: listening on {address}, TCP ports {}", words.join(", ")));
     let Limits { clients, .. } = args.limits();
-    let memory = size_in_words(u32::try_from(args.max_memory_mib).unwrap_or(u32::MAX));
+    let Args { max_memory_mib, max_seconds, .. } = args;
     tell(&format!(
-        "rocade: up to {clients} clients at once, {memory} MiB for all, {} s each",
-        args.max_seconds
+        "rocade: up to {clients} clients at once, {max_memory_mib} MiB for all, {max_seconds} s each"
     ));
     Ok(listeners)
 }

@@ -72,7 +72,7 @@ fn bandwidth_row(size: &SizeResult, found: &Bandwidth) -> Vec<String> {
     let (range, of) = match &found.intervals {
         Some(all) => (
             format!("{}–{}", figure(all.min_gbps), figure(all.max_gbps)),
-            format!("{} of {} s", all.count, figure(all.seconds)),
+            format!("{} of {:.2} s", all.count, all.seconds),
         ),
         None => (none(), none()),
     };

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use rocade_core::pair::perf::{Amount, Options};
 
-use crate::perf::size::size_in_words;
-
 /// Limits of a service.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
@@ -53,11 +51,11 @@ impl Memory {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let left = self.most.saturating_sub(*taken);
         if bytes > left {
-            let mib = |bytes: u64| size_in_words(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
+            let mib = |bytes: u64| bytes.div_ceil(1 << 20);
             return Err(format!(
                 "{} MiB of memory were asked for, and {} MiB are left here",
                 mib(bytes),
-                mib(left)
+                left >> 20
             ));
         }
         *taken += bytes;

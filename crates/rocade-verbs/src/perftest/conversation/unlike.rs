@@ -114,7 +114,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// What an end that sends has measured.
+    /// What an end that sends has measured. A server that sends nothing has only lent its memory, of which smaller
+    /// messages than its own need less.
     pub(super) fn check_report(&self, report: &Report) -> Result<SizeResult, VerbsError> {
         let both_send = self.options().bidirectional;
         let Some(theirs) = report.result() else {
@@ -123,8 +124,12 @@ impl Conversation<'_> {
         };
         let latest = self.measured.as_ref().map(|found| found.message_bytes);
         let own = latest.or(self.options().sizes.each().last().copied());
+        let fits = |own: u32| match (self.role, both_send) {
+            (Role::Server, false) => theirs.message_bytes <= own,
+            _ => theirs.message_bytes == own,
+        };
         match own {
-            Some(own) if own != theirs.message_bytes => {
+            Some(own) if !fits(own) => {
                 let there = format!("{} bytes", theirs.message_bytes);
                 Err(unlike(Unlike::Size, format!("{own} bytes"), there))
             }

@@ -64,10 +64,17 @@ fn more_and_fewer_qps_are_told_by_whose_key_comes_when() {
 fn a_size_is_told_by_the_report_of_a_sender() {
     let server = Driver::new(Role::Server, options("write-bw"));
     assert_unlike(
-        heard(&server, "V C L M K0 K0 K0 K0 R", 4096),
+        heard(&server, "V C L M K0 K0 K0 K0 R", 1 << 20),
         Unlike::Size,
-        "the size of a message: 65536 bytes here, 4096 bytes there",
+        "the size of a message: 65536 bytes here, 1048576 bytes there",
     );
+}
+
+#[test]
+fn a_server_that_only_lends_its_memory_takes_smaller_messages_as_they_are() {
+    let server = Driver::new(Role::Server, Options { sizes: Sizes::One(8 << 20), ..options("write-bw") });
+    let found = heard(&server, "V C L M K0 K0 K0 K0 R K0", 64).unwrap();
+    assert_eq!(found.iter().map(|size| size.message_bytes).collect::<Vec<_>>(), [64]);
 }
 
 #[test]
