@@ -244,3 +244,14 @@ fn a_file_that_is_no_recording_is_no_answer() {
     let output = env(Path::new("/dev/null"), &[]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
 }
+
+#[test]
+fn the_pages_example_is_what_the_binary_prints() {
+    let page = fs::read_to_string(hosts().join("../../docs/environment.md")).unwrap();
+    let command = "\n$ rocade env --from fixtures/hosts/pod-sriov-exclusive.host\n";
+    let example = page.split_once(command).unwrap().1.split_once("…").unwrap().0;
+    let output = env(&fixture("pod-sriov-exclusive"), &[]);
+    assert!(!example.is_empty() && text(&output.stdout).starts_with(example), "{example}");
+    let line = page.lines().find(|line| line.starts_with("rocade: NCCL_IB_GID_INDEX")).unwrap();
+    assert!(text(&output.stderr).lines().any(|said| said == line), "{line}");
+}
