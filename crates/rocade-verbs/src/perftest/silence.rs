@@ -10,6 +10,8 @@ use crate::error::VerbsError;
 
 /// Looks in vain before the clock is read and other threads may run: some tens of microseconds.
 const LOOKS: u32 = 1024;
+/// The same with one CPU, which what is waited for may need as well, as soft-RoCE does.
+const LOOKS_ALONE: u32 = 16;
 /// Events are looked for at such a distance, ns.
 const EVENTS: u64 = 20_000_000;
 
@@ -31,7 +33,9 @@ pub(super) struct Silence<'a> {
     timeout: Duration,
     events: bool,
     is_armed: bool,
+    /// Looks in vain since the last pause, and how many there are between two.
     looks: u32,
+    between: u32,
     since: Option<u64>,
     event_due: u64,
 }
@@ -39,7 +43,13 @@ pub(super) struct Silence<'a> {
 impl<'a> Silence<'a> {
     /// With `events` it sleeps on the queue, which must have been made with them.
     pub(super) fn new(cq: &'a CompletionQueue, timeout: Duration, events: bool) -> Silence<'a> {
-        Silence { cq, timeout, events, is_armed: false, looks: 0, since: None, event_due: 0 }
+        let is_alone = thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        let between = match (events, is_alone) {
+            (true, _) => 1,
+            (false, true) => LOOKS_ALONE,
+            (false, false) => LOOKS,
+        };
+        Silence { cq, timeout, events, is_armed: false, looks: 0, between, since: None, event_due: 0 }
     }
 
     /// Something happened.
@@ -57,7 +67,7 @@ impl<'a> Silence<'a> {
     #[inline]
     pub(super) fn goes_on(&mut self, done: u64) -> Result<Option<u64>, VerbsError> {
         self.looks += 1;
-        if self.looks < LOOKS && !self.events {
+        if self.looks < self.between {
             std::hint::spin_loop();
             return Ok(None);
         }
