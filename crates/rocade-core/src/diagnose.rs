@@ -183,6 +183,15 @@ pub enum Failure {
     },
     /// A received byte is not what was to come.
     Data,
+    /// The HCA told, unasked, of a failure while the test ran.
+    Event {
+        /// libibverbs' words for it, as `port error`.
+        event: String,
+        /// HCA, or HCA/port.
+        on: String,
+        /// Messages, or round trips, before it.
+        done: u64,
+    },
 }
 
 /// How the exchange over TCP went wrong.
@@ -291,9 +300,11 @@ impl Failure {
             | Failure::Transition { to: State::Init, .. } => Phase::Opening,
             Failure::Transition { .. } => Phase::Transition,
             Failure::Completion { done: 0, .. } | Failure::Silence { done: 0 } => Phase::FirstPacket,
-            Failure::Completion { .. } | Failure::Silence { .. } | Failure::Size { .. } | Failure::Data => {
-                Phase::Later
-            }
+            Failure::Completion { .. }
+            | Failure::Silence { .. }
+            | Failure::Size { .. }
+            | Failure::Data
+            | Failure::Event { .. } => Phase::Later,
         }
     }
 
@@ -328,6 +339,11 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Diagnosis {
         Failure::Data => because(
             "data arrived changed, though every packet's checksum was right",
             "suspect memory, the PCIe path or the IOMMU of one of the hosts; try each against a third",
+        ),
+        Failure::Event { event, on, done } => because(
+            format!("{on} told of `{event}` after {done} messages"),
+            "see the kernel's log (dmesg) and the port's state: a port error is a link that went down, a QP's error one \
+             that the HCA gave up",
         ),
     };
     Diagnosis { phase: evidence.failure.phase(), cause, cure }

@@ -296,6 +296,9 @@ impl VerbsError {
             VerbsError::Silence { done, .. } => Failure::Silence { done: *done },
             VerbsError::Size { seen, .. } => Failure::Size { seen: *seen },
             VerbsError::Data { .. } => Failure::Data,
+            VerbsError::Event { event, on, done } => {
+                Failure::Event { event: event.clone(), on: on.clone(), done: *done }
+            }
             _ => return self.exchange().map(Failure::Exchange),
         })
     }

@@ -28,12 +28,7 @@ pub struct Slot {
 pub struct SendRing {
     circle: Circle<ibv_send_wr>,
     post: PostSend,
-    /// Every n-th makes a completion.
-    moderation: u32,
-    unsignalled: u32,
-    /// Put over the message's number in a completion's `wr_id`.
-    tag: u64,
-    posted: u64,
+    signals: Signals,
     qp: Rc<QueuePair>,
     #[expect(dead_code, reason = "keeps the memory that the requests name")]
     region: Rc<MemoryRegion>,
@@ -74,16 +69,8 @@ impl SendRing {
         let circle = Circle::new(requests.collect(), entries);
         let post = qp.post_send_operation();
         let (qp, region) = (qp.clone(), region.clone());
-        Ok(SendRing {
-            circle,
-            post,
-            moderation: moderation.max(1),
-            unsignalled: 0,
-            tag,
-            posted: 0,
-            qp,
-            region,
-        })
+        let signals = Signals { moderation: moderation.max(1), unsignalled: 0, tag, posted: 0 };
+        Ok(SendRing { circle, post, signals, qp, region })
     }
 
     /// Posts the next `count` requests, at most as many as there are; with `is_last` the last of them is signalled
@@ -94,7 +81,7 @@ impl SendRing {
     #[inline]
     pub fn post(&mut self, count: usize, is_last: bool) -> Result<(), VerbsError> {
         let (first, last) = self.circle.take(count);
-        self.signal(first, count, is_last);
+        self.signals.mark(first, count, is_last);
         let mut bad = ptr::null_mut();
         // SAFETY: the QP lives, as do the requests, which form a chain that ends at `last`; the provider copies them.
         let result = unsafe { (self.post)(self.qp.raw.as_ptr(), first, &mut bad) };
@@ -105,32 +92,12 @@ impl SendRing {
     /// Messages posted since it was made.
     #[inline]
     pub fn posted(&self) -> u64 {
-        self.posted
+        self.signals.posted
     }
 
     /// Whether the latest message makes no completion.
     pub fn is_unsignalled(&self) -> bool {
-        self.unsignalled > 0
-    }
-
-    /// Marks those of the chain that make a completion.
-    #[inline]
-    fn signal(&mut self, first: *mut ibv_send_wr, count: usize, is_last: bool) {
-        let mut at = first;
-        for left in (0..count).rev() {
-            self.posted += 1;
-            self.unsignalled += 1;
-            // SAFETY: the chain has `count` requests, all in the circle, which nobody else reaches.
-            let request = unsafe { &mut *at };
-            if self.unsignalled == self.moderation || (is_last && left == 0) {
-                self.unsignalled = 0;
-                request.send_flags |= ffi::IBV_SEND_SIGNALED;
-                request.wr_id = self.tag | self.posted;
-            } else {
-                request.send_flags &= !ffi::IBV_SEND_SIGNALED;
-            }
-            at = request.next;
-        }
+        self.signals.unsignalled > 0
     }
 }
 
@@ -163,6 +130,38 @@ impl ReceiveRing {
         let result = unsafe { (self.post)(self.qp.raw.as_ptr(), first, &mut bad) };
         self.circle.close(last);
         if result != 0 { Err(post_failed("ibv_post_recv", &self.qp, result)) } else { Ok(()) }
+    }
+}
+
+/// Which messages make a completion, and what it tells.
+struct Signals {
+    /// Every n-th does.
+    moderation: u32,
+    unsignalled: u32,
+    /// Put over the message's number in `wr_id`.
+    tag: u64,
+    posted: u64,
+}
+
+impl Signals {
+    /// Marks those of the chain that make a completion.
+    #[inline]
+    fn mark(&mut self, first: *mut ibv_send_wr, count: usize, is_last: bool) {
+        let mut at = first;
+        for left in (0..count).rev() {
+            self.posted += 1;
+            self.unsignalled += 1;
+            // SAFETY: the chain has `count` requests, which nobody else reaches.
+            let request = unsafe { &mut *at };
+            if self.unsignalled == self.moderation || (is_last && left == 0) {
+                self.unsignalled = 0;
+                request.send_flags |= ffi::IBV_SEND_SIGNALED;
+                request.wr_id = self.tag | self.posted;
+            } else {
+                request.send_flags &= !ffi::IBV_SEND_SIGNALED;
+            }
+            at = request.next;
+        }
     }
 }
 
@@ -311,6 +310,38 @@ mod tests {
                 circle.close(last);
             }
         }
+    }
+
+    /// The numbers that completions of so many chains would tell.
+    fn signalled(moderation: u32, chains: &[(usize, bool)]) -> Vec<u64> {
+        let mut circle = circle(7);
+        let mut signals = Signals { moderation, unsignalled: 0, tag: 1 << 40, posted: 0 };
+        let mut told = Vec::new();
+        for &(count, is_last) in chains {
+            let (first, last) = circle.take(count);
+            signals.mark(first, count, is_last);
+            let mut at = first;
+            while let Some(request) = NonNull::new(at) {
+                // SAFETY: of the circle above.
+                let request = unsafe { request.as_ref() };
+                if request.send_flags & ffi::IBV_SEND_SIGNALED != 0 {
+                    assert_eq!(request.wr_id >> 40, 1);
+                    told.push(request.wr_id & 0xff_ffff);
+                }
+                at = request.next;
+            }
+            circle.close(last);
+        }
+        told
+    }
+
+    #[test]
+    fn every_nth_message_is_signalled_whatever_the_chains_and_the_last_one_always() {
+        assert_eq!(signalled(1, &[(3, false)]), [1, 2, 3]);
+        assert_eq!(signalled(4, &[(3, false), (7, false), (2, true)]), [4, 8, 12]);
+        assert_eq!(signalled(4, &[(7, false), (3, true)]), [4, 8, 10]);
+        assert_eq!(signalled(100, &[(7, false); 40]), [100, 200]);
+        assert_eq!(signalled(100, &[(7, true), (7, false), (7, true)]), [7, 21]);
     }
 
     #[test]

@@ -215,6 +215,7 @@ fn a_phase_is_told_with_each_failure_and_rdma_itself_begins_with_the_transition(
         (Failure::Completion { status: 12, done: 0 }, Phase::FirstPacket),
         (Failure::Silence { done: 3 }, Phase::Later),
         (Failure::Data, Phase::Later),
+        (Failure::Event { event: "port error".to_owned(), on: "mlx5_0/1".to_owned(), done: 9 }, Phase::Later),
     ];
     for (failure, phase) in phases {
         assert_eq!(failure.is_of_rdma(), phase >= Phase::Transition, "{failure:?}");

@@ -98,4 +98,6 @@ fn the_rest_is_told_as_the_status_stands() {
     Case::of(Failure::Completion { status: 12, done: 7 })
         .says("the other end fell silent after 7 messages", "a smaller -n");
     Case::of(Failure::Data).says("data arrived changed, though every packet's checksum was right", "IOMMU");
+    let event = Failure::Event { event: "port error".to_owned(), on: "mlx5_0/1".to_owned(), done: 9 };
+    Case::of(event).says("mlx5_0/1 told of `port error` after 9 messages", "dmesg");
 }
