@@ -83,7 +83,7 @@ pub struct Found {
     pub finding: Finding,
     /// Number of the file in the order given, from 0.
     pub file: usize,
-    /// Line, from 1; 0 where an alias brought it in.
+    /// Line, from 1: where it was written, of what an alias brings in.
     pub line: u32,
     /// The lines to change; empty where that is not for a program to say.
     pub edits: Vec<Edit>,

@@ -136,8 +136,14 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> (Vec<String>, Vec<bool>) {
-        let node = Node { line: 5, column: 1, value: super::super::node::Value::Text(text.into()) };
-        let (networks, wrong) = parse(&Entry { line: 5, column: 1, key: NETWORKS.into(), value: node });
+        let node = Node {
+            line: 5,
+            column: 1,
+            is_borrowed: false,
+            value: super::super::node::Value::Text(text.into()),
+        };
+        let (networks, wrong) =
+            parse(&Entry { line: 5, column: 1, is_borrowed: false, key: NETWORKS.into(), value: node });
         let name =
             |wanted: &Wanted| format!("{}/{}", wanted.namespace.as_deref().unwrap_or("-"), wanted.name);
         (networks.iter().map(name).collect(), wrong.iter().map(|wrong| wrong.is_refused).collect())

@@ -117,7 +117,12 @@ fn definition<'a>(object: &'a Object, namespace: Option<&str>) -> Attachment<'a>
 fn of_operator<'a>(object: &'a Object, kind: &str) -> Attachment<'a> {
     let spec = object.root.get("spec");
     let text = |key: &str| spec.and_then(|spec| spec.get(key)).and_then(Node::text);
-    let mut node = spec.cloned().unwrap_or(Node { line: object.root.line, column: 0, value: Value::Null });
+    let mut node = spec.cloned().unwrap_or(Node {
+        line: object.root.line,
+        column: 0,
+        is_borrowed: false,
+        value: Value::Null,
+    });
     let ipam = text("ipam").and_then(|ipam| Node::parse(ipam, node.get("ipam")?.line.saturating_sub(1)).ok());
     if let (Some(ipam), Value::Map(entries)) = (ipam, &mut node.value) {
         let written = entries.iter_mut().filter(|entry| entry.key == "ipam");

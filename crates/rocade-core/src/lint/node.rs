@@ -8,11 +8,13 @@ use serde_saphyr::Spanned;
 /// How deep lists and mappings may nest; deeper text is refused before it can exhaust the stack.
 const MAX_DEPTH: usize = 64;
 
-/// A value and where it began; both numbers from 1, 0 where an alias or a merge brought it in.
+/// A value and where it was written, both numbers from 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) line: u32,
     pub(super) column: u32,
+    /// Whether an alias or a merge brought it to where it is.
+    pub(super) is_borrowed: bool,
     pub(super) value: Value,
 }
 
@@ -32,6 +34,8 @@ pub(super) enum Value {
 pub(super) struct Entry {
     pub(super) line: u32,
     pub(super) column: u32,
+    /// Whether an alias or a merge brought it to where it is.
+    pub(super) is_borrowed: bool,
     pub(super) key: String,
     pub(super) value: Node,
 }
@@ -71,12 +75,11 @@ impl Node {
     }
 
     fn shift(&mut self, by: u32) {
-        let shifted = |line: u32| if line == 0 { 0 } else { line + by };
-        self.line = shifted(self.line);
+        self.line += by;
         match &mut self.value {
             Value::List(items) => items.iter_mut().for_each(|item| item.shift(by)),
             Value::Map(entries) => entries.iter_mut().for_each(|entry| {
-                entry.line = shifted(entry.line);
+                entry.line += by;
                 entry.value.shift(by);
             }),
             _ => {}
@@ -146,7 +149,7 @@ impl Node {
     /// The last line that it is known to reach; None where an end is not known: of text of several lines, and of what
     /// an alias brought in.
     pub(super) fn last_line(&self) -> Option<u32> {
-        if self.line == 0 {
+        if self.is_borrowed {
             return None;
         }
         match &self.value {
@@ -183,11 +186,10 @@ fn line(number: u64) -> u32 {
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Value>::deserialize(deserializer)?;
-        let is_here = spanned.referenced == spanned.defined;
-        let at = |number: u64| if is_here { line(number) } else { 0 };
         Ok(Node {
-            line: at(spanned.defined.line()),
-            column: at(spanned.defined.column()),
+            line: line(spanned.defined.line()),
+            column: line(spanned.defined.column()),
+            is_borrowed: spanned.referenced != spanned.defined,
             value: spanned.value,
         })
     }
@@ -247,10 +249,9 @@ impl<'de> Visitor<'de> for OfValue {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut entries = Vec::new();
         while let Some((key, value)) = map.next_entry::<Spanned<String>, Node>()? {
-            let is_here = key.referenced == key.defined;
-            let at = |number: u64| if is_here { line(number) } else { 0 };
-            let (line, column) = (at(key.defined.line()), at(key.defined.column()));
-            entries.push(Entry { line, column, key: key.value, value });
+            let (line, column) = (line(key.defined.line()), line(key.defined.column()));
+            let is_borrowed = key.referenced != key.defined;
+            entries.push(Entry { line, column, is_borrowed, key: key.value, value });
         }
         Ok(Value::Map(entries))
     }
@@ -275,14 +276,15 @@ mod tests {
     }
 
     #[test]
-    fn what_an_alias_brings_in_has_no_line_of_its_own() {
-        let node = Node::parse("a: &m\n  e: f\nb: *m\nc:\n  <<: *m\n  g: 1\n", 0).unwrap();
-        let alias = node.get("b").unwrap();
-        assert_eq!(
-            (alias.line, alias.get("e").and_then(Node::text), alias.last_line()),
-            (0, Some("f"), None)
-        );
-        assert_eq!(node.at(&["c", "e"]).map(|node| node.line), Some(0));
+    fn what_an_alias_brings_in_is_told_where_it_was_written() {
+        let node = Node::parse("a: &m\n  e: f\nb: *m\nc:\n  <<: *m\n  g: 1\n", 7).unwrap();
+        let at = |node: &Node| (node.line, node.is_borrowed, node.last_line());
+        assert_eq!(at(node.at(&["a", "e"]).unwrap()), (9, false, Some(9)));
+        assert_eq!(at(node.get("b").unwrap()), (9, true, None));
+        for path in [["b", "e"], ["c", "e"]] {
+            assert_eq!(at(node.at(&path).unwrap()), (9, true, None), "{path:?}");
+        }
+        assert_eq!(at(node.at(&["c", "g"]).unwrap()), (13, false, Some(13)));
     }
 
     #[test]

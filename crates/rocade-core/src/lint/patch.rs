@@ -46,7 +46,7 @@ pub(super) fn add(text: &Lines<'_>, map: &Node, lines: &[&str]) -> Option<Edit> 
     let (line, column) = match (before, entries) {
         (Some(entry), _) => (entry.line, entry.column),
         (None, [only])
-            if only.line > 0 && is_block(text, only) && only.value.last_line() == Some(only.line) =>
+            if !only.is_borrowed && is_block(text, only) && only.value.last_line() == Some(only.line) =>
         {
             (only.line + 1, only.column)
         }
@@ -77,7 +77,7 @@ pub(super) fn add_item(text: &Lines<'_>, map: &Node, key: &str, lines: &[&str]) 
 /// Puts lines in the place of an entry; None where its end is not known.
 pub(super) fn replace(text: &Lines<'_>, entry: &Entry, lines: &[&str]) -> Option<Edit> {
     let last = entry.value.last_line()?;
-    let is_whole = entry.line > 0 && last >= entry.line && is_at_start(text, entry) && is_scalar(text, entry);
+    let is_whole = last >= entry.line && is_at_start(text, entry) && is_scalar(text, entry);
     is_whole.then(|| Edit {
         line: entry.line,
         removed: last - entry.line + 1,
@@ -99,7 +99,7 @@ pub(super) fn remove_item(text: &Lines<'_>, item: &Node) -> Option<Edit> {
 
 /// Whether the entry is the first thing on its line.
 fn is_at_start(text: &Lines<'_>, entry: &Entry) -> bool {
-    entry.line > 0
+    !entry.is_borrowed
         && text.get(entry.line).is_some_and(|line| line.trim_start().starts_with(&entry.key))
         && text.get(entry.line).is_some_and(|line| column(line) == entry.column)
 }
@@ -179,7 +179,7 @@ fn compatible<'e>(text: &str, edits: &[&'e Edit]) -> Vec<&'e Edit> {
     let mut apart: Vec<&Edit> = Vec::new();
     for edit in edits {
         let overlaps = |other: &&Edit| start(edit) < stop(other) && start(other) < stop(edit);
-        let is_there = edit.line > 0 && stop(edit) <= lines && start(edit) <= last;
+        let is_there = stop(edit) <= lines && start(edit) <= last;
         if is_there && !apart.contains(edit) && !apart.iter().any(overlaps) {
             apart.push(edit);
         }

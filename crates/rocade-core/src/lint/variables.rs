@@ -167,8 +167,13 @@ fn in_command<'a>(text: &str, line: u32, path: &str) -> Vec<Set<'a>> {
             // What the shell puts in is not known.
             if !value.contains('$') {
                 let above = u32::try_from(text[..at].matches('\n').count()).unwrap_or_default();
-                let line = if line == 0 { 0 } else { line + above };
-                found.push(Set { line, path: path.to_owned(), name, value: value.to_owned(), item: None });
+                found.push(Set {
+                    line: line + above,
+                    path: path.to_owned(),
+                    name,
+                    value: value.to_owned(),
+                    item: None,
+                });
             }
         }
     }
