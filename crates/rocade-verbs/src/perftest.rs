@@ -85,6 +85,15 @@ impl Progress {
     }
 }
 
+/// What is seen of a run.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// How far it is: five times a second at most, and only in a bandwidth test.
+    Progress(Progress),
+    /// What both ends print of a size, where that is known before the end.
+    Found(&'a SizeResult),
+}
+
 /// One end of a test, from its verbs objects to its figures.
 pub struct Perftest {
     setup: Setup,
@@ -203,8 +212,7 @@ impl Perftest {
         conversation.connected()
     }
 
-    /// Runs all sizes, and returns what both ends print. What fails is told to another end that is rocade; `progress` is
-    /// called five times a second at most, and only in a bandwidth test.
+    /// Runs all sizes, and returns what both ends print. What fails is told to another end that is rocade.
     ///
     /// With [`Options::data_seed`] between two ends of rocade every byte of every message is compared where it arrives:
     /// of writes and reads once as many messages as there may be under way are there, of sends at each receive. A stock
@@ -212,9 +220,9 @@ impl Perftest {
     pub fn run(
         &mut self,
         mut conversation: Conversation<'_>,
-        progress: &mut dyn FnMut(Progress),
+        seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<Vec<SizeResult>, VerbsError> {
-        match self.run_sizes(&mut conversation, progress) {
+        match self.run_sizes(&mut conversation, seen) {
             Ok(()) => conversation.finish(),
             Err(error) => {
                 let of_rdma = error.failure().is_some_and(|failure| failure.is_of_rdma());
@@ -227,15 +235,20 @@ impl Perftest {
     fn run_sizes(
         &mut self,
         conversation: &mut Conversation<'_>,
-        progress: &mut dyn FnMut(Progress),
+        seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), VerbsError> {
         for message_bytes in self.setup.options.sizes.each() {
             let measured = match self.setup.options.test.measure {
-                Measure::Bandwidth => self.run_bandwidth(message_bytes, conversation, progress)?,
+                Measure::Bandwidth => {
+                    let progress = &mut |progress| seen(Event::Progress(progress));
+                    self.run_bandwidth(message_bytes, conversation, progress)?
+                }
                 Measure::Latency => self.run_latency(message_bytes, conversation)?,
             };
             conversation.after_size()?;
-            conversation.tell(measured)?;
+            if let Some(found) = conversation.tell(measured)? {
+                seen(Event::Found(&found));
+            }
         }
         Ok(())
     }

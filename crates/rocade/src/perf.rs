@@ -101,7 +101,7 @@ fn attempt(args: &Args, options: &Options, known: &mut Known) -> anyhow::Result<
     let mut line = ProgressLine::on_stderr();
     session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
-        Seen::Connected(_) => {}
+        Seen::Connected(_) | Seen::Found(_) => {}
         Seen::Progress(progress) => line.show(progress),
     })
 }

@@ -51,7 +51,7 @@ fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
     let options = args.settle(test)?;
     let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
     let role = if args.host.is_some() { Role::Client } else { Role::Server };
-    let mut output = Output { args, role, connected: None, failed: None };
+    let mut output = Output { args, role, connected: None, rows: vec![], failed: None };
     match attempt(&options, &mut output, &mut known) {
         Ok(result) => output.conclude(&result),
         Err(error) => known.conclude(test.stock_name(), error),
@@ -76,6 +76,7 @@ fn attempt(options: &Options, output: &mut Output<'_>, known: &mut Known) -> any
     let ended = session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
         Seen::Connected(connected) => output.connected(connected),
+        Seen::Found(size) => output.found(size),
         Seen::Progress(_) => {}
     })?;
     Ok(ended.result)
@@ -110,6 +111,8 @@ struct Output<'a> {
     args: &'a Args,
     role: Role,
     connected: Option<Kept>,
+    /// Printed so far.
+    rows: Vec<Row>,
     /// The first error of writing it.
     failed: Option<anyhow::Error>,
 }
@@ -146,6 +149,23 @@ impl Output<'_> {
         self.role == Role::Client || (test.operation, test.measure) != (Operation::Read, Measure::Latency)
     }
 
+    /// A row as soon as it is known, as the tools print it.
+    fn found(&mut self, size: &SizeResult) {
+        if let Some(kept) = self.connected.take() {
+            self.print_row(&kept.settings(self.role), size);
+            self.connected = Some(kept);
+        }
+    }
+
+    fn print_row(&mut self, settings: &Settings<'_>, size: &SizeResult) {
+        let args = self.args;
+        let row = Row::of(size, settings.options, args.unit(), args.no_peak);
+        let Some(row) = row.filter(|_| self.has_rows(settings) && self.failed.is_none()) else { return };
+        let text = args.output.map_or_else(|| row.render(), |number| row.render_number(number));
+        self.failed = print(&text).err();
+        self.rows.push(row);
+    }
+
     fn conclude(mut self, result: &PerfResult) -> anyhow::Result<Outcome> {
         if let Some(loopback) = &result.loopback {
             tell(&format!("rocade: {loopback}"));
@@ -160,16 +180,13 @@ impl Output<'_> {
     }
 
     fn conclude_rows(&mut self, settings: &Settings<'_>, results: &[SizeResult]) -> anyhow::Result<Outcome> {
-        let (args, unit) = (self.args, self.args.unit());
-        let all = results.iter().filter(|_| self.has_rows(settings));
-        let rows: Vec<Row> =
-            all.filter_map(|size| Row::of(size, settings.options, unit, args.no_peak)).collect();
-        for row in &rows {
-            match args.output {
-                Some(number) => print(&row.render_number(number))?,
-                None => print(&row.render())?,
-            }
+        let args = self.args;
+        let known = self.rows.len();
+        results.iter().skip(known).for_each(|size| self.print_row(settings, size));
+        if let Some(error) = self.failed.take() {
+            return Err(error);
         }
+        let rows = std::mem::take(&mut self.rows);
         self.print(RULER);
         if let (Some(file), Some(row)) = (args.json_file(), rows.last()) {
             let hint = "give a file that you may write with --out_json_file";

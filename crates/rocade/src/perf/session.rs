@@ -12,7 +12,7 @@ use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
-use rocade_verbs::perftest::{Perftest, Progress, Setup};
+use rocade_verbs::perftest::{Event, Perftest, Progress, Setup};
 use rocade_verbs::{Library, VerbsError};
 use rustix::param::page_size;
 
@@ -43,6 +43,8 @@ pub(crate) enum Seen<'a> {
     Connected(&'a Connected<'a>),
     /// A run is under way.
     Progress(&'a Progress),
+    /// A size has run.
+    Found(&'a SizeResult),
 }
 
 /// Both ends, connected.
@@ -88,7 +90,10 @@ impl Session<'_> {
             }
         };
         seen(Seen::Connected(&connected(&perftest, &greeting.options, &choice, &known.host)));
-        let results = perftest.run(conversation, &mut |progress| seen(Seen::Progress(&progress)))?;
+        let results = perftest.run(conversation, &mut |event| match event {
+            Event::Progress(progress) => seen(Seen::Progress(&progress)),
+            Event::Found(size) => seen(Seen::Found(size)),
+        })?;
         Ok(self.ended(&perftest, &greeting, known, choice, facts, results))
     }
 
