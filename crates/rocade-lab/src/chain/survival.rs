@@ -45,7 +45,7 @@ pub fn survival_rows() -> Vec<Row<Chain>> {
             run: renamed,
         },
         Row {
-            name: "an HCA that is removed is offered no more, and made again it is offered and granted",
+            name: "an HCA that is removed is offered no more, its Pods are told, and made again it is offered and granted",
             typed: vec![
                 "rdma link delete rxe2  (on node1)".into(),
                 "kubectl get node node1 -o yaml".into(),
@@ -162,11 +162,14 @@ fn keeps(before: &Status, after: &Status, pod: &str) -> Result<()> {
 }
 
 fn removed(chain: &Chain) -> Result<Seen> {
-    let name = "made-again";
+    let (old, new) = ("before-removal", "made-again");
     agent::deploy(chain, "lab-health")?;
-    let before = agent::wait_for_status(chain, NODE, |seen| agent::offers(seen, SECOND, SLOTS, SLOTS))?;
+    admit(chain, old, on_node(pod(old, &json!({SECOND: "1"}))))?;
+    let before = agent::wait_for_status(chain, NODE, |seen| {
+        agent::offers(seen, SECOND, SLOTS, SLOTS) && agent::grant(seen, SECOND, old).is_ok()
+    })?;
     chain.node(NODE, "timeout 30 rdma link delete rxe2")?;
-    let gone = lose(chain);
+    let gone = lose(chain, old);
     let undone = chain.node(NODE, "rdma link add rxe2 type rxe netdev eth2");
     let gone = gone?;
     undone?;
@@ -176,14 +179,20 @@ fn removed(chain: &Chain) -> Result<Seen> {
     })?;
     let (was, is) = (agent::hca(&before, "rxe2")?, agent::hca(&status, "rxe2")?);
     ensure!(is.condition == HcaCondition::Up && is.flaps > was.flaps, "{was:?} became {is:?}");
-    admit(chain, name, on_node(pod(name, &json!({SECOND: "1"}))))?;
-    let granted = pods::compare_nodes(chain, name, "rxe2")?;
-    end(chain, name)?;
-    passed(gone + &granted, "0 while it was gone, which is told; then 100, and a new Pod has its nodes")
+    let (was, is) = (agent::grant(&before, SECOND, old)?, agent::grant(&status, SECOND, old)?);
+    ensure!(was == is && is.faults.is_empty(), "{was:?} became {is:?}");
+    admit(chain, new, on_node(pod(new, &json!({SECOND: "1"}))))?;
+    let granted = pods::compare_nodes(chain, new, "rxe2")?;
+    [old, new].iter().try_for_each(|name| end(chain, name))?;
+    passed(
+        gone + &granted,
+        "all but a Pod's own while it was gone, and why; then 100, and a new Pod has its nodes",
+    )
 }
 
-/// Without rxe2: what Pods hold stays listed and nothing else; the other HCA is as before.
-fn lose(chain: &Chain) -> Result<String> {
+/// Without rxe2: what Pods hold stays listed and nothing else, and is told to be worth nothing; the other HCA is as
+/// before.
+fn lose(chain: &Chain, old: &str) -> Result<String> {
     let status = agent::wait_for_status(chain, NODE, |seen| {
         let kept = held(seen, SECOND);
         agent::hca(seen, "rxe2").is_ok_and(|hca| hca.condition == HcaCondition::Gone)
@@ -192,9 +201,11 @@ fn lose(chain: &Chain) -> Result<String> {
     ensure!(agent::offers(&status, FIRST, SLOTS, SLOTS), "{FIRST} is not whole: {status:?}");
     wait_counted(chain, &held(&status, SECOND).to_string())?;
     agent::wait_for_metric(chain, NODE, r#"rocade_hca_up{hca="rxe2"}"#, 0.0)?;
-    let hca = agent::hca(&status, "rxe2")?;
+    let (hca, grant) = (agent::hca(&status, "rxe2")?, agent::grant(&status, SECOND, old)?);
     ensure!(!hca.reason.is_empty(), "no reason: {hca:?}");
-    Ok(format!("{}\n", hca.reason))
+    let fault = grant.faults.iter().find(|told| told.contains("was granted for rxe2 and opens nothing now"));
+    let fault = fault.with_context(|| format!("that {old} has nothing any more is not told: {grant:?}"))?;
+    Ok(format!("{}\n{old}: {fault}\n", hca.reason))
 }
 
 fn reloaded(chain: &Chain) -> Result<Seen> {
