@@ -48,6 +48,8 @@ pub struct Evidence<'a> {
     /// Whether the process has CAP_IPC_LOCK in the first user namespace's sense (CapEff bit 14): then `memlock` does
     /// not bind it.
     pub ipc_lock: Option<bool>,
+    /// Errno's name by which the HCA's node refused to open when it was tried; None where it opened, or was not tried.
+    pub node_refused: Option<String>,
     /// What libibverbs wrote to stderr while it looked for devices; empty where it was not caught.
     pub library_said: &'a str,
 }
@@ -67,6 +69,7 @@ impl<'a> Evidence<'a> {
             counted: Counted::default(),
             memlock: None,
             ipc_lock: None,
+            node_refused: None,
             library_said: "",
         }
     }
@@ -224,6 +227,8 @@ pub enum Exchange {
     Broken {
         /// What was to come, or go.
         wanted: String,
+        /// What had come of it.
+        seen: Vec<u8>,
         /// Linux errno.
         errno: i32,
     },
@@ -340,21 +345,14 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Diagnosis {
             "data arrived changed, though every packet's checksum was right",
             "suspect memory, the PCIe path or the IOMMU of one of the hosts; try each against a third",
         ),
-        Failure::Event { event, on, done } => because(
-            format!("{on} told of `{event}` after {done} messages"),
-            "see the kernel's log (dmesg) and the port's state: a port error is a link that went down, a QP's error one \
-             that the HCA gave up",
-        ),
+        Failure::Event { event, on, done } => status::told_of(event, on, *done),
     };
     Diagnosis { phase: evidence.failure.phase(), cause, cure }
 }
 
 /// Linux errno values (include/uapi/asm-generic/errno*.h), equal on x86_64 and aarch64.
 mod errno {
-    pub(super) const EPERM: i32 = 1;
-    pub(super) const ENOENT: i32 = 2;
     pub(super) const ENOMEM: i32 = 12;
-    pub(super) const EACCES: i32 = 13;
     pub(super) const ENODEV: i32 = 19;
     pub(super) const EINVAL: i32 = 22;
     pub(super) const ENETUNREACH: i32 = 101;

@@ -271,7 +271,14 @@ impl VerbsError {
     pub fn failure(&self) -> Option<Failure> {
         let errno = |source: &io::Error| source.raw_os_error().unwrap_or_default();
         Some(match self {
-            VerbsError::Load { source, .. } => Failure::Library { reason: source.to_string() },
+            VerbsError::Load { source, .. } => {
+                // The reason itself is the last of the chain.
+                let mut reason: &dyn std::error::Error = source.as_ref();
+                while let Some(deeper) = reason.source() {
+                    reason = deeper;
+                }
+                Failure::Library { reason: reason.to_string() }
+            }
             VerbsError::NotOffered { wanted, offered } => {
                 Failure::NotOffered { hca: wanted.clone(), offered: offered.clone() }
             }
@@ -313,7 +320,7 @@ impl VerbsError {
                     Ended::TimeUp { after } => Exchange::Timeout { wanted, seen, seconds: after.as_secs() },
                     Ended::Broke => {
                         let errno = source.as_ref().and_then(io::Error::raw_os_error);
-                        Exchange::Broken { wanted, errno: errno.unwrap_or_default() }
+                        Exchange::Broken { wanted, seen, errno: errno.unwrap_or_default() }
                     }
                     Ended::Whole => Exchange::Garbage { wanted, seen },
                 }

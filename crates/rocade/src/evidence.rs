@@ -1,12 +1,12 @@
 //! Gathers what a diagnosis takes beside what a failed test itself knows: counters, limits, partition keys, whether the
 //! other end's address answers. What it means is `rocade_core::diagnose`'s matter.
 
-use rocade_core::diagnose::{Counted, Evidence, Phase, Reach, packet_bytes};
+use rocade_core::diagnose::{Counted, Evidence, Failure, Phase, Reach, packet_bytes};
 use rocade_core::gid::Choice;
 use rocade_core::host::{Counter, Limit, Memlock};
 use rocade_core::names::Pkey;
-use rocade_core::{Gid, HcaName, LinkLayer, PortNum};
-use rocade_host::{Root, read_ipc_lock, read_pkey_table, read_port_counters};
+use rocade_core::{Gid, HcaName, Host, LinkLayer, PortNum};
+use rocade_host::{Root, read_ipc_lock, read_pkey_table, read_port_counters, try_verbs};
 use rustix::process::{Resource, getrlimit};
 
 mod known;
@@ -56,9 +56,18 @@ fn complete(evidence: &mut Evidence<'_>, watch: Option<&Watch>) {
             (evidence.local.pkey, evidence.local.pkey_table_len) = watch.pkey(index);
         }
     }
+    if matches!(&evidence.failure, Failure::Verb { verb, .. } if verb == "ibv_open_device") {
+        evidence.node_refused = evidence.choice.and_then(|choice| node_refused(evidence.host, choice));
+    }
     if evidence.failure.phase() == Phase::FirstPacket && evidence.reach.is_none() {
         evidence.reach = ask_other_end(evidence);
     }
+}
+
+/// Why the HCA's node itself does not open, by errno's name; libibverbs does not say it.
+fn node_refused(host: &Host, choice: &Choice) -> Option<String> {
+    let root = Root::live("/").ok()?;
+    try_verbs(&root, host).remove(&choice.hca)?
 }
 
 /// Whether the addresses of both GIDs reach each other without RDMA.

@@ -50,9 +50,9 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
         Exchange::Timeout { wanted, seen, seconds } => {
             cut_off(wanted, seen).unwrap_or_else(|| timeout(wanted, seen.len(), *seconds))
         }
-        Exchange::Broken { wanted, errno } => {
-            path::unlike_ends(evidence).unwrap_or_else(|| broken(wanted, *errno))
-        }
+        Exchange::Broken { wanted, seen, errno } => cut_off(wanted, seen)
+            .or_else(|| path::unlike_ends(evidence))
+            .unwrap_or_else(|| broken(wanted, *errno)),
         Exchange::Version { theirs } => because(
             format!("the other end announces version {theirs}, whose exchange is another one"),
             "start rocade there too, or perftest of another version: 5.70 to 6.27 and 6.29 or newer speak the same",

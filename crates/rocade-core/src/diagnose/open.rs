@@ -60,7 +60,8 @@ fn nothing_usable(evidence: &Evidence<'_>) -> Said {
     if let Some((hca, port)) =
         ports.iter().find(|(_, port)| crate::usable::has_foreign_gids_alone(evidence.host, port))
     {
-        let master = port.netdev.as_deref().map_or_else(|| "its netdev".to_owned(), str::to_owned);
+        let of_gid = || port.gids.iter().find_map(|gid| gid.netdev.as_deref());
+        let master = port.netdev.as_deref().or_else(of_gid).unwrap_or("its netdev");
         return because(
             format!("{} is RoCE, and no GID of it belongs to this network namespace", hca.name),
             format!(
@@ -203,32 +204,37 @@ fn read_line(line: &str) -> Option<LibrarySaid> {
 
 pub(super) fn verb_failed(evidence: &Evidence<'_>, verb: &str, errno: i32, bytes: Option<u64>) -> Said {
     match (verb, errno) {
-        ("ibv_open_device", _) => unopened(evidence, errno),
+        ("ibv_open_device", _) => unopened(evidence),
         (_, errno::ENOMEM) => out_of_memory(evidence, verb, bytes),
         (_, errno::ENODEV) => because("the HCA went away", "see `dmesg` for the driver's reason"),
         _ => because(format!("the HCA or its driver refuses {verb}"), "see `dmesg` for the driver's reason"),
     }
 }
 
-fn unopened(evidence: &Evidence<'_>, errno: i32) -> Said {
+/// libibverbs says ENOENT whatever it was (verbs_open_device looks for another node then), so the node itself is asked.
+fn unopened(evidence: &Evidence<'_>) -> Said {
     let hca = evidence.choice.and_then(|choice| evidence.host.hca(choice.hca.as_str()));
-    let path = hca.and_then(|hca| hca.uverbs.as_ref()).map(|node| node.path());
-    let path = path.unwrap_or_else(|| "the HCA's node in /dev/infiniband".to_owned());
-    match errno {
-        errno::EPERM => because(
+    let node = hca.and_then(|hca| hca.uverbs.as_ref());
+    let path = node.map_or_else(|| "the HCA's node in /dev/infiniband".to_owned(), |node| node.path());
+    match evidence.node_refused.as_deref() {
+        Some("EPERM") => because(
             format!("{path} is there, but the container's device cgroup forbids to open it"),
             "have the HCA granted (resources.limits of the Pod): a node that was only mounted, by hostPath, is not",
         ),
-        errno::EACCES => because(
+        Some("EACCES") => because(
             format!("this user may not open {path}"),
             "run as root, or give the node mode 0666, as rdma-core's udev rules do",
         ),
-        errno::ENOENT => {
+        Some("ENOENT") => {
             because(format!("{path} is missing"), "give this container the HCA (resources.limits of its Pod)")
         }
-        _ => because(
-            format!("{path} does not open its HCA"),
-            "nodes get new numbers when a driver is loaded again: start the container anew",
+        Some(errno) => because(
+            format!("{path} does not open ({errno})"),
+            "nodes get new numbers when a driver is loaded again: start the container anew; else see `dmesg`",
+        ),
+        None => because(
+            format!("libibverbs does not open {path}"),
+            "is it granted to this container (resources.limits of its Pod), and may this user open it? Else see `dmesg`",
         ),
     }
 }

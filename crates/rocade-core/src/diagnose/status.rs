@@ -231,6 +231,23 @@ fn stopped_midway(evidence: &Evidence<'_>, done: u64) -> Said {
     }
 }
 
+/// The HCA told of a failure unasked. An access error of a QP is one of what the other end reaches for
+/// (IBV_EVENT_QP_ACCESS_ERR, in libibverbs' words).
+pub(super) fn told_of(event: &str, on: &str, done: u64) -> Said {
+    let cause = format!("{on} told of `{event}` after {done} messages");
+    if event.contains("access violation") {
+        return because(
+            format!("{cause}: the other end reaches for memory that this end has not registered for it"),
+            "give both ends the same -s (with -a, both -a), and start the same test at both",
+        );
+    }
+    because(
+        cause,
+        "see the kernel's log (dmesg) and the port's state: a port error is a link that went down, a QP's error one \
+         that the HCA gave up",
+    )
+}
+
 /// The traffic class in use, and what forces another one.
 fn class(evidence: &Evidence<'_>) -> String {
     let port = evidence.choice.and_then(|choice| evidence.host.hca(choice.hca.as_str())?.port(choice.port));

@@ -26,6 +26,7 @@ struct Case {
     counted: Counted,
     memlock: Option<Memlock>,
     ipc_lock: Option<bool>,
+    node_refused: Option<String>,
     library_said: String,
 }
 
@@ -52,6 +53,7 @@ impl Case {
             counted: Counted::default(),
             memlock: None,
             ipc_lock: None,
+            node_refused: None,
             library_said: String::new(),
         }
     }
@@ -90,6 +92,7 @@ impl Case {
             counted: self.counted.clone(),
             memlock: self.memlock,
             ipc_lock: self.ipc_lock,
+            node_refused: self.node_refused.clone(),
             library_said: &self.library_said,
         })
     }

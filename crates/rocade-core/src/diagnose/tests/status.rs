@@ -100,4 +100,10 @@ fn the_rest_is_told_as_the_status_stands() {
     Case::of(Failure::Data).says("data arrived changed, though every packet's checksum was right", "IOMMU");
     let event = Failure::Event { event: "port error".to_owned(), on: "mlx5_0/1".to_owned(), done: 9 };
     Case::of(event).says("mlx5_0/1 told of `port error` after 9 messages", "dmesg");
+    let event = "local access violation work queue error".to_owned();
+    Case::of(Failure::Event { event, on: "rxe1".to_owned(), done: 0 }).says(
+        "rxe1 told of `local access violation work queue error` after 0 messages: the other end reaches for memory that \
+         this end has not registered for it",
+        "the same -s",
+    );
 }
