@@ -44,6 +44,8 @@ enum Form {
     Table,
     /// One JSON document
     Json,
+    /// The same as YAML
+    Yaml,
     /// What can be mended by changing lines, as a unified diff for `patch -p1` or `git apply`
     Patch,
 }
@@ -61,6 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     print(&match args.output {
         Form::Table => render::table(&sources, &report),
         Form::Json => format!("{}\n", serde_json::to_string_pretty(&render::document(&sources, &report)?)?),
+        Form::Yaml => serde_saphyr::to_string(&render::document(&sources, &report)?)?,
         Form::Patch => sources.iter().enumerate().map(|(file, source)| report.patch(file, source)).collect(),
     })?;
     if report.unread > 0 {

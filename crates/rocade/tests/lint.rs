@@ -232,6 +232,8 @@ fn the_patch_of_the_command_is_the_one_of_the_findings() {
     let text = fs::read_to_string(fixtures().join("manifests/wrong/RDC750-no-ipc-lock.yaml")).unwrap();
     let diff = stdout(&lint(&["-", "-o", "patch"], &text));
     assert_eq!(diff, Facts::default().judge(&text).patch(0, &source(&text)));
+    let yaml = stdout(&lint(&["-", "-o", "yaml"], &text));
+    assert!(yaml.contains("code: RDC750") && yaml.contains("file: stdin"), "{yaml}");
     let added = "     - name: perf\n+      securityContext:\n+        capabilities:\n+          add: [IPC_LOCK]\n       image:";
     assert!(diff.contains(added), "{diff}");
 }
@@ -398,6 +400,18 @@ fn the_pods_of_every_kind_are_judged() {
         let subject = &report.findings[0].finding.subject;
         assert!(subject.starts_with(&format!("stdin:3 {kind} a {path}")), "{subject}");
     }
+}
+
+#[test]
+fn quantities_that_no_number_holds_are_added_up_all_the_same() {
+    let most = u64::MAX;
+    let container = format!("{{name: a, resources: {{limits: {{nvidia.com/mlnxnics: {most}}}}}}}");
+    let text = format!(
+        "kind: NetworkAttachmentDefinition\nmetadata: {{name: a, annotations: {{k8s.v1.cni.cncf.io/resourceName: \
+         nvidia.com/mlnxnics}}}}\nspec: {{config: '{{\"type\": \"ib-sriov\"}}'}}\n---\nkind: Pod\nmetadata: {{name: a, annotations: \
+         {{k8s.v1.cni.cncf.io/networks: a}}}}\nspec: {{containers: [{container}, {container}]}}\n"
+    );
+    assert_eq!(codes_of(&Facts::default().judge(&text)), ["RDC750", "RDC750"]);
 }
 
 #[test]

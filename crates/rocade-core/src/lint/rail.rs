@@ -5,6 +5,7 @@ use super::attachment::Attachment;
 use super::patch::add;
 use super::pod::Pod;
 use super::pools::Layer;
+use super::resources::quantity;
 use super::{Case, Rule, Sheet};
 use crate::finding::Severity;
 use crate::gid::in_subnet;
@@ -172,8 +173,9 @@ fn check_device_ids(pod: &Pod<'_>, attachments: &[Option<&Attachment<'_>>], shee
     }
     for (resource, number, attachment) in resources {
         let asked = pod.containers.iter().flat_map(|container| container.asked(|name| name == resource));
-        let granted: u64 =
-            asked.filter_map(|asked| asked.limit.or(asked.request)?.value.word()?.parse::<u64>().ok()).sum();
+        let granted = asked
+            .filter_map(|asked| quantity(&asked.limit.or(asked.request)?.value))
+            .fold(0_u64, u64::saturating_add);
         if granted < number {
             let entry = pod.annotation(super::annotation::NETWORKS).map_or(0, |entry| entry.line);
             let seen = format!("{granted} of {resource}, which {attachment} needs");

@@ -230,7 +230,7 @@ fn check_node_name(case: &Case<'_>, pod: &Pod<'_>, sheet: &mut Sheet<'_>) {
 }
 
 /// A quantity that is whole and not negative (k8s.io/apimachinery pkg/api/resource: a number with an optional suffix).
-fn quantity(value: &Node) -> Option<u64> {
+pub(super) fn quantity(value: &Node) -> Option<u64> {
     let text = value.word()?;
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let thousandths: u128 = match &text[digits.len()..] {
