@@ -2,6 +2,7 @@
 
 use super::bench::{Bench, pod};
 use super::*;
+use crate::host::Distance;
 
 /// Two HCAs at other places, mlx5_0 first by name.
 fn two(first: (&[u8], &str, u32), second: (&[u8], &str, u32)) -> Bench {
@@ -123,4 +124,20 @@ fn guests() -> Vec<Row> {
             &[],
         ),
     ]
+}
+
+#[test]
+fn each_pair_has_the_class_of_its_places() {
+    for (rule, place, wanted) in [
+        ("D1", PIX, Distance::Pix),
+        ("D2", PXB, Distance::Pxb),
+        ("D3", PHB, Distance::Phb),
+        ("D4", NODE, Distance::Node),
+        ("D5", SYS, Distance::Sys),
+    ] {
+        let bench = with_gpu(pod().infiniband("mlx5_0").at(place.0, place.1, place.2));
+        let pairs = bench.tell().pairs;
+        let told: Vec<_> = pairs.iter().map(|pair| (pair.hca.as_str(), pair.distance)).collect();
+        assert_eq!(told, [("mlx5_0", wanted)], "{rule}");
+    }
 }
