@@ -133,10 +133,9 @@ pub(super) fn routable<'a>(
     rail: &Rail<'a>,
     family: gids::Family,
 ) -> impl Iterator<Item = &'a GidEntry> {
-    let roce = rail.is_roce();
     rail.port
         .gids
         .iter()
-        .filter(move |gid| roce && gids::is_own(host, gid) && !gids::is_link_local(gid))
+        .filter(move |gid| gids::is_own(host, gid) && !gids::is_link_local(gid))
         .filter(move |gid| gids::Family::of(gid) == family)
 }
