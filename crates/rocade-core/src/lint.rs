@@ -11,6 +11,7 @@ use crate::host::Host;
 
 mod annotation;
 mod attachment;
+mod labels;
 mod memory;
 mod network;
 mod node;
@@ -94,6 +95,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let families = [
         read::RULES,
         resources::RULES,
+        labels::RULES,
         memory::RULES,
         network::RULES,
         attachment::RULES,
@@ -123,6 +125,7 @@ pub fn lint(sources: &[Source<'_>], against: &Against<'_>) -> Report {
     read.objects.iter().for_each(|object| read::check_namespace(&case, object, &mut sheet));
     for pod in &case.pods {
         resources::check(&case, pod, &mut sheet);
+        labels::check(&case, pod, &mut sheet);
         memory::check(&case, pod, &mut sheet);
         network::check(&case, pod, &mut sheet);
         variables::check(&case, pod, &mut sheet);
