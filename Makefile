@@ -3,7 +3,7 @@ LAB = cargo run --quiet --package rocade-lab --
 FUZZ_SECONDS ?= 600
 BENCH = cargo test --quiet --package rocade-lab --features bench
 
-.PHONY: build test test-kubelets soak fuzz bench lint quick docs demo lab
+.PHONY: build test test-kubelets soak fuzz sanitize bench lint quick docs demo lab
 
 build: ## the product: target/release/rocade
 	cargo build --release --package rocade
@@ -25,6 +25,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new is kept in fuzz/fo
 	cd fuzz && for target in $$(cargo fuzz list); do \
 		mkdir -p found/$$target && RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none $$target found/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -rss_limit_mb=1024 || exit 1; \
 	done
+
+sanitize: ## the tests of the crate with unsafe code that need no device, with the address sanitizer
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --quiet --package rocade-verbs --lib --target $$(rustc --print host-tuple)
 
 bench: ## what reading a host costs, against the files alone (needs strace, /dev/shm) and on a live node (needs root), and the agent beside the peer
 	cargo bench --quiet --package rocade-host --bench reading

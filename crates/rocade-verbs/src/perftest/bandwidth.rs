@@ -99,6 +99,7 @@ impl Perftest {
             lanes: (0..self.qps.len()).map(lane).collect::<Result<_, VerbsError>>()?,
             message_bytes: message_bytes as usize,
             depth: u64::from(depth),
+            first: 0,
             rate: rate.map(|gbps| gbps / 8.0 / f64::from(message_bytes)),
             start: 0,
             posted: 0,

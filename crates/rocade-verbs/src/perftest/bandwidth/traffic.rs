@@ -41,6 +41,8 @@ pub(super) struct Sender {
     pub(super) message_bytes: usize,
     /// Messages of a QP that may be under way.
     pub(super) depth: u64,
+    /// Lane that is looked at first.
+    pub(super) first: usize,
     /// Messages a nanosecond, counted from `start`.
     pub(super) rate: Option<f64>,
     pub(super) start: u64,
@@ -205,7 +207,9 @@ impl Sender {
             None => u64::MAX,
             Some(rate) => self.allowed(rate),
         };
-        for (at, lane) in self.lanes.iter_mut().enumerate() {
+        for turn in 0..self.lanes.len() {
+            let at = (self.first + turn).checked_sub(self.lanes.len()).unwrap_or(self.first + turn);
+            let lane = &mut self.lanes[at];
             let posted = lane.ring.posted();
             let room = (self.depth - (posted - lane.done)).min(lane.target - posted.min(lane.target));
             let count = room.min(TOGETHER).min(allowed);
@@ -221,6 +225,11 @@ impl Sender {
             lane.ring.post(count as usize, posted + count == lane.target)?;
             self.posted += count;
             allowed -= count;
+            if allowed == 0 {
+                // Whose turn it would have been is the first of the next time.
+                self.first = if at + 1 == self.lanes.len() { 0 } else { at + 1 };
+                break;
+            }
         }
         Ok(())
     }
