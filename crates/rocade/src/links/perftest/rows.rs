@@ -2,7 +2,7 @@
 //! size, or one number.
 
 use rocade_core::pair::perf::message::Unit;
-use rocade_core::pair::perf::{Amount, Bandwidth, Measure, Options, SizeResult, StockLatency};
+use rocade_core::pair::perf::{Amount, Bandwidth, Measure, Operation, Options, SizeResult, StockLatency};
 
 use super::options::Number;
 
@@ -54,7 +54,10 @@ impl Row {
             (Amount::Iterations(iterations), Some(us)) => Some(Row::Latency { bytes, iterations, us }),
             _ => {
                 let (iterations, average_us) = (result.messages, latency.average_us);
-                let per_second = iterations as f64 / result.seconds;
+                // Round trips of writes and sends take two messages' time, reads one.
+                let round_trip_us =
+                    if options.test.operation == Operation::Read { 1.0 } else { 2.0 } * average_us;
+                let per_second = 1e6 / round_trip_us;
                 Some(Row::Duration { bytes, iterations, average_us, per_second })
             }
         }
