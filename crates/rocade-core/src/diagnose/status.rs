@@ -75,8 +75,8 @@ pub(super) fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u64)
     match status {
         LOC_LEN_ERR if sends => too_large(evidence),
         LOC_QP_OP_ERR if sends && done == 0 => too_large(evidence),
-        REM_ACCESS_ERR if !sends => no_access(evidence),
-        REM_INV_REQ_ERR..=REM_OP_ERR if sends => refused_by_remote(evidence),
+        REM_ACCESS_ERR if !sends => no_access(evidence, done),
+        REM_INV_REQ_ERR..=REM_OP_ERR if sends => refused_by_remote(evidence, done),
         REM_INV_REQ_ERR..=REM_OP_ERR => because(
             "the other end refuses this operation",
             "start the same test with the same options at both ends, and see the other end's output",
@@ -103,7 +103,18 @@ fn in_bytes(size: Option<u64>) -> String {
     size.map_or_else(|| "messages".to_owned(), |size| format!("messages of {size} bytes"))
 }
 
-fn no_access(evidence: &Evidence<'_>) -> Said {
+/// Messages of the one size went well before, so that their size is not what is wrong.
+fn size_is_right(evidence: &Evidence<'_>, done: u64) -> bool {
+    done > 0 && evidence.local.message_bytes.is_some()
+}
+
+fn no_access(evidence: &Evidence<'_>, done: u64) -> Said {
+    if size_is_right(evidence, done) {
+        return because(
+            format!("the other end's memory takes no more messages after {done} that it took"),
+            "see its output: it ended, or registered less than both ends use",
+        );
+    }
     unlike_sizes(evidence).unwrap_or_else(|| {
         because(
             format!(
@@ -115,7 +126,13 @@ fn no_access(evidence: &Evidence<'_>) -> Said {
     })
 }
 
-fn refused_by_remote(evidence: &Evidence<'_>) -> Said {
+fn refused_by_remote(evidence: &Evidence<'_>, done: u64) -> Said {
+    if size_is_right(evidence, done) {
+        return because(
+            format!("the other end refuses a message after {done} that it took"),
+            "see its output, and its `dmesg`: it failed on its side",
+        );
+    }
     unlike_sizes(evidence).unwrap_or_else(|| {
         because(
             format!("the other end refuses {}", in_bytes(evidence.local.message_bytes)),

@@ -26,7 +26,7 @@ fn unlike_message_sizes_are_named_from_either_side() {
 fn a_remote_access_error_of_a_write_or_read_is_the_other_ends_memory() {
     for operation in [Operation::Write, Operation::Read] {
         let access =
-            || Case::of(Failure::Completion { status: 10, done: 5 }).with(|case| case.operation = operation);
+            || Case::of(Failure::Completion { status: 10, done: 0 }).with(|case| case.operation = operation);
         access().says(
             "the other end's memory does not take messages of 4096 bytes: it registered less, or not for this operation",
             "with -a, both -a",
@@ -43,6 +43,24 @@ fn a_remote_access_error_of_a_write_or_read_is_the_other_ends_memory() {
             .with(|case| (case.operation, case.counted) = (operation, counted(&[("rcvd_rnr_err", 4)])))
             .does_not_say("RNR");
     }
+}
+
+#[test]
+fn the_size_of_messages_that_went_well_before_is_not_blamed() {
+    let after = |status, operation| {
+        Case::of(Failure::Completion { status, done: 1147 }).with(|case| case.operation = operation)
+    };
+    for status in [9, 10, 11] {
+        after(status, Operation::Send)
+            .says("the other end refuses a message after 1147 that it took", "its output");
+    }
+    after(10, Operation::Write)
+        .says("the other end's memory takes no more messages after 1147 that it took", "its output");
+    // With several sizes the next one may be the one that does not fit.
+    after(10, Operation::Write).with(|case| case.local.message_bytes = None).says(
+        "the other end's memory does not take messages: it registered less, or not for this operation",
+        "both -a",
+    );
 }
 
 #[test]
