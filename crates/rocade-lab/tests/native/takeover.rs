@@ -37,6 +37,7 @@ pub(crate) fn take_over(node: &mut NativeNode) -> Result<()> {
         } else {
             node.start_agent()?;
             node.wait_for_sockets(&before, offered.len())?;
+            node.wait_for_ready()?;
             node.end_agent(Signal::Term)?;
         }
         node.wait_for_sockets(&before, offered.len())?;
