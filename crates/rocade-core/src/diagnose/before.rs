@@ -46,6 +46,7 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
         // A stock tool that cannot use our address closes without a word.
         Exchange::Closed { wanted, seen } => cut_off(wanted, seen)
             .or_else(|| path::unlike_ends(evidence))
+            .or_else(|| path::foreign_gid(evidence))
             .unwrap_or_else(|| closed(wanted, seen.len())),
         Exchange::Timeout { wanted, seen, seconds } => {
             cut_off(wanted, seen).unwrap_or_else(|| timeout(wanted, seen.len(), *seconds))
@@ -152,6 +153,13 @@ fn is_version(seen: &[u8]) -> bool {
 }
 
 fn closed(wanted: &str, after_bytes: usize) -> Said {
+    // What a silent run looks for.
+    if wanted.ends_with(" to run") {
+        return because(
+            "the other end ended while this end's test ran",
+            "see its output: it was ended, failed, or had fewer messages to go (-n, -D)",
+        );
+    }
     let cause = match after_bytes {
         0 => format!("the other end closed the connection instead of sending {wanted}"),
         bytes => format!("the other end closed the connection after {bytes} bytes of {wanted}"),

@@ -89,6 +89,10 @@ fn an_exchange_that_ends_early_is_told_by_how_it_ended() {
             "the other end closed the connection instead of sending its address",
         ),
         (
+            Exchange::Closed { wanted: "the other end to run".to_owned(), seen: vec![] },
+            "the other end ended while this end's test ran",
+        ),
+        (
             Exchange::Closed { wanted: wanted.clone(), seen: b"hello".to_vec() },
             "the other end closed the connection after 5 bytes of its address",
         ),
@@ -120,6 +124,15 @@ fn a_connection_that_is_closed_after_unlike_gids_were_told_is_explained_by_them(
     exchange(closed)
         .to("fd01::2")
         .says("one GID is IPv4, the other IPv6 (10.1.0.1 here, fd01::2 there)", "one family at both ends");
+}
+
+/// The other end could not use the address, and has said nothing of its own.
+#[test]
+fn a_connection_that_is_closed_after_a_foreign_gid_was_told_is_explained_by_it() {
+    let closed = Exchange::Closed { wanted: "its address".into(), seen: vec![] };
+    exchange(closed)
+        .with(|case| case.host.netdevs[0].addresses.clear())
+        .says("GID index 1 (10.1.0.1) is of no address of this network namespace", "leave -x out");
 }
 
 #[test]
