@@ -113,6 +113,15 @@ fn an_earlier_result_judges_each_size_and_the_worst_is_named() {
     );
 }
 
+#[test]
+fn a_server_that_a_stock_tool_reads_from_need_measure_nothing() {
+    let server = PerfResult { role: Role::Server, remote: None, ..result("read-lat", &[]) };
+    assert_eq!(judge(&server, &[], None), None);
+    assert_eq!(line(&server, Expected::Gbps(0.0)), "FAIL: nothing was measured");
+    let client = PerfResult { role: Role::Client, ..server };
+    assert_eq!(judge(&client, &[], None).unwrap().line(), "FAIL: nothing was measured");
+}
+
 /// F84: a skipped or empty matrix counted as passed.
 #[test]
 fn nothing_measured_or_nothing_to_compare_is_a_failure() {

@@ -62,9 +62,20 @@ fn more_and_fewer_qps_are_told_by_whose_key_comes_when() {
 
 #[test]
 fn a_size_is_told_by_the_report_of_a_sender() {
-    let server = Driver::new(Role::Server, options("write-bw"));
+    let options = Options { bidirectional: true, ..options("write-bw") };
+    for role in [Role::Client, Role::Server] {
+        assert_unlike(
+            heard(&Driver::new(role, options.clone()), "V C L M K0 K0 K0 K0 R", 4096),
+            Unlike::Size,
+            "the size of a message: 65536 bytes here, 4096 bytes there",
+        );
+    }
+}
+
+#[test]
+fn a_size_larger_than_the_memory_that_is_lent_is_told_by_the_report() {
     assert_unlike(
-        heard(&server, "V C L M K0 K0 K0 K0 R", 1 << 20),
+        heard(&Driver::new(Role::Server, options("write-bw")), "V C L M K0 K0 K0 K0 R", 1 << 20),
         Unlike::Size,
         "the size of a message: 65536 bytes here, 1048576 bytes there",
     );
