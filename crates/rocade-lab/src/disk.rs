@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,7 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::cache::{self, Cache};
 use crate::command;
-use crate::debian::Suite;
+use crate::debian::{self, Suite};
 use crate::kernel::Kernel;
 use crate::{image, kubernetes};
 
@@ -31,6 +32,25 @@ const PACKAGES: [&str; 14] = [
     "pciutils",
     "dropbear-bin",
 ];
+/// The tests of the release before, with the libraries that they need, in a tree of their own.
+const OLDER_SUITE: &str = "bookworm";
+const OLDER_PACKAGES: [&str; 13] = [
+    "perftest",
+    "ibverbs-utils",
+    "ibverbs-providers",
+    "libibverbs1",
+    "librdmacm1",
+    "libibumad3",
+    "libnl-3-200",
+    "libnl-route-3-200",
+    "libpci3",
+    "libudev1",
+    "zlib1g",
+    "libgcc-s1",
+    "libc6",
+];
+const OLDER_PLACE: &str = "opt/debian12";
+const OLDER_RUN: &str = include_str!("disk/debian12.sh");
 /// Room for container layers and logs; the file is sparse.
 const DISK_BYTES: u64 = 3 << 30;
 /// Runs in a mount namespace of its own; $1 is the tree, $2 a folder with image archives.
@@ -73,13 +93,16 @@ pub fn disk(cache: &Cache, kernel: &Kernel) -> Result<PathBuf> {
     let root = root(cache)?;
     let kubelet = kubernetes::binary(cache, "kubelet")?;
     let base = image::base_layer(cache)?;
-    let parts = [&root, &kubelet, &base, &kernel.modules].map(|path| path.display().to_string());
-    let key = format!("disk/{}.ext4", cache::digest(&format!("{}{PRELOAD}{DISK_BYTES}", parts.join("\n")))?);
+    let older = debian::unpack(cache, OLDER_SUITE, &OLDER_PACKAGES)?;
+    let parts = [&root, &kubelet, &base, &older, &kernel.modules].map(|path| path.display().to_string());
+    let content = format!("{}{PRELOAD}{OLDER_RUN}{DISK_BYTES}", parts.join("\n"));
+    let key = format!("disk/{}.ext4", cache::digest(&content)?);
     cache.entry(&key, |place| {
         // Below the cache as the root is, so that files are shared with it instead of copied.
         let tree = place.with_extension("tree");
         cache::remove(&tree)?;
         stage(&root, &kubelet, kernel, &tree)?;
+        stage_older(&older, &tree)?;
         preload(cache, &tree)?;
         File::create(place)?.set_len(DISK_BYTES)?;
         let mut mkfs = command::contained("/usr/sbin/mkfs.ext4");
@@ -96,6 +119,16 @@ fn stage(root: &Path, kubelet: &Path, kernel: &Kernel, tree: &Path) -> Result<()
     fs::create_dir_all(tree.join("usr/local/bin"))?;
     fs::copy(kubelet, tree.join("usr/local/bin/kubelet"))?;
     image::link_busybox(&tree.join("usr/bin"), &tree.join("usr/sbin"))
+}
+
+/// `debian12 COMMAND` runs it there.
+fn stage_older(older: &Path, tree: &Path) -> Result<()> {
+    let place = tree.join(OLDER_PLACE);
+    fs::create_dir_all(place.parent().unwrap_or(tree))?;
+    command::run(Command::new("cp").args(["-a", "--no-target-directory"]).arg(older).arg(place))?;
+    let program = tree.join("usr/local/bin/debian12");
+    fs::write(&program, OLDER_RUN)?;
+    Ok(fs::set_permissions(program, fs::Permissions::from_mode(0o755))?)
 }
 
 /// Lets the tree's own containerd take the images, so that no node spends time on it.

@@ -46,6 +46,7 @@ fn trials() -> Vec<Trial> {
     let rows = chain::cluster_rows()
         .into_iter()
         .chain(chain::limit_rows())
+        .chain(chain::matrix_rows())
         .chain(chain::agreement_rows())
         .chain(chain::recording_rows())
         .chain(chain::watching_rows())

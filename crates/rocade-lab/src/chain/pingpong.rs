@@ -4,6 +4,8 @@ use std::process::{Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use rocade_core::GidIndex;
+
 use super::place::Place;
 use super::{Chain, Row, Seen, both_streams, passed, pods};
 use crate::cluster::plan;
@@ -80,13 +82,18 @@ pub(super) fn rocade(_: &Chain, _: Place, peer: Option<&str>) -> Result<String> 
 
 /// The stock tool must be told the index, which a person looks up first.
 fn stock(chain: &Chain, place: Place, peer: Option<&str>) -> Result<String> {
+    let index = gid_index(chain, place)?;
+    Ok(format!("ibv_rc_pingpong -d rxe1 -g {index} -n {ITERATIONS} {}", peer.unwrap_or("")))
+}
+
+/// Index of the GID of the first rail's address.
+pub(super) fn gid_index(chain: &Chain, place: Place) -> Result<GidIndex> {
     let own = place.rail_address(chain)?;
     let said = place.run(chain, "rocade inventory -o json")?;
     let host: rocade_core::Host = serde_json::from_str(&said)?;
     let port = host.hca("rxe1").and_then(|hca| hca.ports.first()).context("no rxe1/1")?;
-    let gid =
-        port.gids.iter().find(|gid| gid.address == Some(own)).context("no GID of the rail's address")?;
-    Ok(format!("ibv_rc_pingpong -d rxe1 -g {} -n {ITERATIONS} {}", gid.index, peer.unwrap_or("")))
+    let gid = port.gids.iter().find(|gid| gid.address == Some(own));
+    Ok(gid.context("no GID of the rail's address")?.index)
 }
 
 fn pods_talk(chain: &Chain, server: Tool, client: Tool) -> Result<Seen> {
@@ -155,7 +162,7 @@ pub(super) fn run_pair(
 }
 
 /// sent_bytes and rcvd_bytes of a node's first rail.
-fn counters(chain: &Chain, node: &str) -> Result<Vec<u64>> {
+pub(super) fn counters(chain: &Chain, node: &str) -> Result<Vec<u64>> {
     let folder = "/sys/class/infiniband/rxe1/ports/1/hw_counters";
     let said = chain.node(node, &format!("cat {folder}/sent_bytes {folder}/rcvd_bytes"))?;
     said.lines().map(|line| line.parse().with_context(|| format!("a counter reads {line}"))).collect()
