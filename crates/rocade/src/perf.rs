@@ -54,22 +54,16 @@ pub(crate) struct Args {
     what: What,
     #[command(flatten)]
     expectations: Expectations,
-    #[command(flatten)]
-    unneeded: Unneeded,
-    /// Form of the output
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-}
-
-/// Stock options that ask for what is always so.
-#[derive(Debug, clap::Args)]
-struct Unneeded {
     /// No warning about the CPU's frequency: none is given
     #[arg(short = 'F', long = "CPU-freq", hide = true)]
     cpu_freq: bool,
-    /// Bandwidth in 10⁹ bit/s, as it always is
-    #[arg(long = "report_gbits", hide = true)]
+    /// Tell a stock tool at the other end, which prints what it is told, 10⁹ bit/s instead of MiB/s: where it was started
+    /// with this too
+    #[arg(long = "report_gbits", alias = "report-gbits")]
     report_gbits: bool,
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
 }
 
 /// Runs the test, and tells what came of it.
@@ -96,7 +90,8 @@ fn attempt(args: &Args, options: &Options, known: &mut Known) -> anyhow::Result<
             stream
         }
     };
-    let (place, unit, accept) = (&args.place, Unit::Mebibytes, &|_: &Options| Ok(()));
+    let unit = if args.report_gbits { Unit::Gigabits } else { Unit::Mebibytes };
+    let (place, accept) = (&args.place, &|_: &Options| Ok(()));
     let session = Session { library: &library, role, options, place, unit, accept };
     let mut line = ProgressLine::on_stderr();
     session.run(&stream, known, &mut |seen| match seen {

@@ -157,7 +157,7 @@ impl Cell {
         let common = format!("-d rxe1 -s {bytes} -n {messages}{many}");
         let gbits = if test.measure == Measure::Bandwidth { " --report_gbits" } else { "" };
         let stock = format!("{tree}{} -F -x {index} {common}{gbits}", test.stock_name());
-        let rocade = format!("{tree}rocade {test} {common} -o json");
+        let rocade = format!("{tree}rocade {test} {common}{gbits} -o json");
         match self.ends {
             Ends::Asking => (stock, format!("{rocade} {address}")),
             Ends::Answering => (rocade, format!("{stock} {address}")),

@@ -239,6 +239,15 @@ impl Report {
         }
     }
 
+    /// The unit in which it is nearest to what another end found of the same traffic, as far as it has come: the units
+    /// are a factor of 119 apart. None before it holds a bandwidth.
+    pub fn unit_beside(&self, found: &SizeResult) -> Option<Unit> {
+        let other = found.bandwidth?.average_gbps;
+        let own = [self.average, self.peak].into_iter().find(|it| it.is_normal() && *it > 0.0)?;
+        let distance = |unit: &Unit| (own * unit.gbps() / other).ln().abs();
+        [Unit::Mebibytes, Unit::Gigabits].into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
+    }
+
     /// The messages.
     pub fn to_messages(&self) -> [[u8; 8]; REPORT_FIELDS] {
         let float = |value: f64| value.to_bits().to_be_bytes();

@@ -169,15 +169,31 @@ impl Conversation<'_> {
     }
 
     pub(super) fn swap_report(&self, wait: Option<Duration>) -> Result<Report, VerbsError> {
-        let own = self.measured.as_ref().map_or(Report::NOTHING, |found| Report::of(found, self.unit));
         let mut theirs = [[0; 8]; REPORT_FIELDS];
-        for (own, theirs) in own.to_messages().iter().zip(&mut theirs) {
-            swap_within(self.stream, self.role, own, theirs, REPORT, (self.timeout, wait))?;
-            if let Some(error) = self.instead_of_report(theirs) {
+        for field in 0..REPORT_FIELDS {
+            let send = |theirs: &[[u8; 8]; REPORT_FIELDS]| {
+                let own = self.own_report(theirs).to_messages();
+                exchange::send(self.stream, &own[field], REPORT, self.timeout)
+            };
+            if self.role == Role::Client {
+                send(&theirs)?;
+            }
+            exchange::fill(self.stream, &mut theirs[field], REPORT, wait)?;
+            if let Some(error) = self.instead_of_report(&theirs[field]) {
                 return Err(error);
+            }
+            if self.role == Role::Server {
+                send(&theirs)?;
             }
         }
         Ok(Report::from_messages(&theirs))
+    }
+
+    /// A server has the client's figures before it sends its own, which are of the same traffic and are summed with
+    /// them, and takes their unit.
+    fn own_report(&self, theirs: &[[u8; 8]; REPORT_FIELDS]) -> Report {
+        let Some(found) = &self.measured else { return Report::NOTHING };
+        Report::of(found, Report::from_messages(theirs).unit_beside(found).unwrap_or(self.unit))
     }
 
     /// Only releases before 23.10 say it, and none waits for it. Best effort.

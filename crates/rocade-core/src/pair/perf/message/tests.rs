@@ -141,6 +141,34 @@ proptest! {
     }
 
     #[test]
+    fn a_report_beside_what_was_found_of_the_same_traffic_tells_its_unit(
+        gbps in 1e-4..800.0_f64,
+        unlike in 0.2..5.0_f64,
+        peak_alone: bool,
+        gigabits: bool,
+    ) {
+        let found = |gbps: f64| SizeResult {
+            message_bytes: 4096,
+            messages: 50,
+            seconds: 1.0,
+            bandwidth: Some(Bandwidth {
+                average_gbps: gbps,
+                peak_gbps: Some(gbps),
+                messages_per_second: 1.0,
+                intervals: None,
+            }),
+            latency: None,
+        };
+        let unit = if gigabits { Unit::Gigabits } else { Unit::Mebibytes };
+        let mut report = Report::of(&found(gbps * unlike), unit);
+        if peak_alone {
+            (report.average, report.rate) = (0.0, 0.0);
+        }
+        prop_assert_eq!(report.unit_beside(&found(gbps)), Some(unit));
+        prop_assert_eq!(Report::NOTHING.unit_beside(&found(gbps)), None);
+    }
+
+    #[test]
     fn any_five_fields_make_a_result_with_finite_figures_or_none(fields: [u64; 5]) {
         if let Some(result) = Report::from_messages(&messages(fields)).result() {
             let bandwidth = result.bandwidth.unwrap();
