@@ -23,9 +23,11 @@ mod pod;
 mod port;
 mod qos;
 mod rails;
+mod within;
 
 pub use items::{ITEMS, Item};
 use rails::At;
+pub use within::{Refused, Registered, Within};
 
 /// One rule: a row of docs/checks.md.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub struct Against<'a> {
     pub baseline: Option<&'a Host>,
     /// The same host a while ago: counters are judged by what they grew since.
     pub earlier: Option<&'a Host>,
+    /// What the process that looks may do; None judges the host alone.
+    pub within: Option<&'a Within>,
 }
 
 /// What was found.
@@ -96,6 +100,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         counters::RULES,
         counters::OF_INTERFACES,
         pod::RULES,
+        within::RULES,
     ];
     families.into_iter().flatten()
 }

@@ -24,6 +24,7 @@ pub mod relate;
 pub mod role;
 pub mod status;
 pub mod usable;
+pub mod verify;
 
 pub use finding::{Finding, Severity};
 pub use host::{

@@ -50,6 +50,15 @@ pub fn is_granted(host: &Host, hca: &Hca) -> Option<bool> {
     }))
 }
 
+/// Grants by name that no HCA answers to: where they are said, and the name. A PCI address without an HCA may be the
+/// grant of something else than RDMA.
+pub fn lost_grants(host: &Host) -> Vec<(&str, &str)> {
+    let grants = host.pod.as_ref().and_then(|pod| pod.grants.as_ref()).into_iter().flatten();
+    let by_name = grants.filter(|grant| grant.pci_address.is_none());
+    let named = by_name.filter_map(|grant| Some((grant.source.as_str(), grant.hca.as_deref()?)));
+    named.filter(|(_, name)| host.hca(name).is_none()).collect()
+}
+
 fn opens(hca: &Hca, tried: &Tried) -> Opens {
     let Some(device) = &hca.uverbs else { return Opens::No("the kernel made no verbs device of it".into()) };
     match (tried.get(&hca.name), device.accessible) {

@@ -16,6 +16,8 @@ const HEAD: &str = "\
 or over `--fail-on` (error by default), with 2 if it cannot look. A code keeps its meaning; a policy silences it
 (docs/policy.md).
 
+`rocade verify` judges the Pod that it runs in (docs/verify.md): RDC611 and up it finds alone.
+
 `rocade lint` judges manifests before they are applied (docs/lint.md): its codes are RDC740 and up.
 
 Errors keep RDMA from working. Warnings are odd and cost speed or safety. Notes are worth knowing. What lacks its facts,

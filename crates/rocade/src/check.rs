@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         group: args.group.as_deref(),
         baseline: baseline.as_ref(),
         earlier: earlier.as_ref(),
+        within: None,
     };
     let report = check(&host, &against);
     let failed = args.fail_on.is_met(report.worst());

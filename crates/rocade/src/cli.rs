@@ -9,6 +9,7 @@ use crate::outcome::Outcome;
 use crate::terminal::Terminal;
 use crate::{
     agent, check, config, env, exec, install, inventory, lint, perf, pingpong, plan, serve, snapshot, status,
+    verify,
 };
 
 /// Turns a host's RoCE and InfiniBand HCAs into Kubernetes resources and proves that they work.
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     /// Look at configurations of the agent without running it
     #[command(subcommand)]
     Config(config::Command),
+    /// Say PASS or FAIL inside a Pod: what was granted, opens, has an address and can lock memory
+    Verify(verify::Args),
     /// Tell the variables by which NCCL, UCX, NVSHMEM, libfabric and Gloo use the HCAs that were granted here
     Env(env::Args),
     /// Set those variables and become a program
@@ -76,6 +79,7 @@ impl Command {
             Command::Plan(args) => plan::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Config(command) => config::run(&command),
+            Command::Verify(args) => verify::run(&args),
             Command::Env(args) => env::run(&args),
             Command::Exec(args) => Ok(exec::run(&args)),
             Command::Lint(args) => lint::run(&args),

@@ -26,6 +26,7 @@ mod source;
 mod status;
 mod tcp;
 mod terminal;
+mod verify;
 
 use std::process::ExitCode;
 

@@ -41,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
 
 fn reverse_path(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     let rails = rail_netdevs(case);
-    if rails.len() < 2 || case.host.pod.is_some() {
+    if rails.len() < 2 {
         return;
     }
     let value = |netdev: &&&Netdev| case.host.interface_sysctl(&netdev.name, "rp_filter");
@@ -56,11 +56,11 @@ fn reverse_path(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         .collect();
     let subject = if strict.len() == rails.len() { "host".to_owned() } else { strict.join(", ") };
     if !strict.is_empty() {
-        sheet.find(
-            subject,
-            format!("rp_filter 1 (strict) on {} of {} rails", strict.len(), rails.len()),
-            "2 (loose) or 0",
-        );
+        let seen = format!("rp_filter 1 (strict) on {} of {} rails", strict.len(), rails.len());
+        let finding = sheet.find(subject, seen, "2 (loose) or 0");
+        if case.host.pod.is_some() {
+            finding.cure = IN_POD.into();
+        }
     }
 }
 
@@ -95,6 +95,9 @@ fn one_subnet(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         if routed {
             finding.severity = Severity::Note;
         }
+        if case.host.pod.is_some() {
+            finding.cure = IN_POD.into();
+        }
     }
 }
 
@@ -110,7 +113,31 @@ fn default_route(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     }
 }
 
+/// A Pod's namespace has rules and settings of its own, which come with its networks.
+const IN_POD: &str = "a subnet of its own for each rail; or chain `sbr` (a table and a rule for each source) and `tuning` \
+                      (sysctl net.ipv4.conf.IFNAME.arp_ignore 1, arp_announce 2, rp_filter 2) in each network attachment";
+
+/// The Pod's own interfaces of RoCE; none with the host's network, whose rules and settings are the host's matter.
+fn pod_rails<'a>(case: &Case<'a>) -> Vec<&'a Netdev> {
+    let host = case.host;
+    let mut rails: Vec<&Netdev> = Vec::new();
+    if host.initial_netns == Some(true) {
+        return rails;
+    }
+    let roce = case.ports().filter(|(_, port)| port.transport == Transport::Roce);
+    for gid in roce.flat_map(|(_, port)| &port.gids).filter(|gid| host.owns(gid)) {
+        let netdev = gid.netdev.as_deref().and_then(|name| host.netdev(name));
+        if let Some(netdev) = netdev.filter(|netdev| rails.iter().all(|known| known.name != netdev.name)) {
+            rails.push(netdev);
+        }
+    }
+    rails
+}
+
 fn rail_netdevs<'a>(case: &Case<'a>) -> Vec<&'a Netdev> {
+    if case.host.pod.is_some() {
+        return pod_rails(case);
+    }
     let roce = case.rails().into_iter().filter(|(_, port)| port.transport == Transport::Roce);
     roce.filter_map(|(_, port)| case.host.netdev(port.netdev.as_deref()?)).collect()
 }
@@ -119,12 +146,13 @@ fn rail_netdevs<'a>(case: &Case<'a>) -> Vec<&'a Netdev> {
 fn in_one_subnet<'a>(case: &Case<'a>) -> BTreeMap<(IpAddr, u8), Vec<&'a Netdev>> {
     let host = case.host;
     let mut subnets: BTreeMap<(IpAddr, u8), Vec<&Netdev>> = BTreeMap::new();
-    if host.pod.is_some() {
-        return subnets;
-    }
     let hardware =
-        host.netdevs.iter().filter(|n| n.link_type == 1 && (n.pci_address.is_some() || n.bond.is_some()));
-    for netdev in hardware {
+        |netdev: &&Netdev| netdev.link_type == 1 && (netdev.pci_address.is_some() || netdev.bond.is_some());
+    let netdevs = match host.pod {
+        Some(_) => pod_rails(case),
+        None => host.netdevs.iter().filter(hardware).collect(),
+    };
+    for netdev in netdevs {
         for (address, prefix) in
             netdev.addresses.iter().filter(|(address, prefix)| address.is_ipv4() && *prefix < 32)
         {
@@ -137,6 +165,9 @@ fn in_one_subnet<'a>(case: &Case<'a>) -> BTreeMap<(IpAddr, u8), Vec<&'a Netdev>>
                 netdevs.push(netdev);
             }
         }
+    }
+    if host.pod.is_some() {
+        return subnets;
     }
     let rdma = rdma_netdevs(case);
     subnets.retain(|_, netdevs| netdevs.iter().any(|netdev| rdma.contains(&netdev.name.as_str())));

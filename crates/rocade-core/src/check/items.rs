@@ -112,8 +112,8 @@ pub const ITEMS: &[Item] = &[
     },
     Item {
         name: "memlock",
-        read_from: "/proc/self/limits",
-        codes: &["RDC106"],
+        read_from: "/proc/self/limits; by `rocade verify` also CAP_IPC_LOCK, the user, and memory that it registers",
+        codes: &["RDC106", "RDC612"],
         unread: "It is the limit of the process that looks; containers inherit that of their runtime's unit.",
     },
     Item {

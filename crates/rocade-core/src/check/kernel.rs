@@ -1,6 +1,6 @@
 //! Rules about the host and its kernel: RDC10x. GPUs are in `gpu`, addresses and routes in `address`.
 
-use super::{Case, Rule, Sheet, why};
+use super::{Case, Rule, Sheet, why, within};
 use crate::absence::absence;
 use crate::finding::Severity;
 use crate::host::{Accessible, Limit, NetnsMode};
@@ -190,12 +190,16 @@ fn word(mode: NetnsMode) -> &'static str {
 
 fn memlock(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     // Software HCAs on a workstation are for trying out: 8 MiB do.
-    if case.host.hcas.iter().all(|hca| hca.software) {
+    let is_trial = case.host.pod.is_none() || case.against.within.is_none();
+    if case.host.hcas.iter().all(|hca| hca.software && is_trial) {
         return;
     }
     let Some(memlock) = case.host.memlock else {
         return sheet.unjudged("host", why(&case.host.unknown, "memlock"));
     };
+    if let Some(within) = case.against.within {
+        return within::memlock(case, within, memlock, sheet);
+    }
     if let Limit::Bytes(soft) = memlock.soft {
         let hard = match memlock.hard {
             Limit::Unlimited => "unlimited".to_owned(),

@@ -210,9 +210,13 @@ fn stale_node(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn granted_without_node(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    for hca in case.host.hcas.iter().filter(|hca| is_granted(case, hca) == Some(true) && !is_reached(hca)) {
+    let lost = case.host.hcas.iter().filter(|hca| is_granted(case, hca) == Some(true) && !is_reached(hca));
+    for hca in lost.filter(|hca| !is_refused(case, hca)) {
         let node = hca.uverbs.as_ref().map_or_else(|| "its node".to_owned(), CharDevice::path);
         sheet.find(&hca.name, format!("granted, {node} is not in this Pod"), "the node");
+    }
+    for (source, name) in crate::pod::lost_grants(case.host) {
+        sheet.find(name, format!("{source} grants it, no HCA here is called so"), "the granted HCA");
     }
 }
 
@@ -263,6 +267,9 @@ fn seen_not_granted(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn nothing_granted(case: &Case<'_>, sheet: &mut Sheet<'_>) {
+    if case.host.hcas.iter().any(|hca| is_refused(case, hca)) {
+        return;
+    }
     if pod(case).is_some() && !case.host.hcas.is_empty() && opened(case).next().is_none() {
         let names: Vec<&str> = case.host.hcas.iter().map(|hca| hca.name.as_str()).collect();
         sheet.find(
@@ -271,6 +278,11 @@ fn nothing_granted(case: &Case<'_>, sheet: &mut Sheet<'_>) {
             "a granted device",
         );
     }
+}
+
+/// Whether the HCA's node is here and was tried in vain, which is RDC611's matter.
+fn is_refused(case: &Case<'_>, hca: &Hca) -> bool {
+    case.against.within.is_some_and(|within| within.tried.get(&hca.name).is_some_and(Option::is_some))
 }
 
 fn pod<'a>(case: &Case<'a>) -> Option<&'a Pod> {

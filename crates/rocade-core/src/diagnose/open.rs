@@ -284,7 +284,7 @@ fn raise(evidence: &Evidence<'_>, hard: Limit) -> String {
 }
 
 /// Bytes as people write them; whole units alone.
-pub(super) fn in_words(bytes: u64) -> String {
+pub(crate) fn in_words(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
         bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),

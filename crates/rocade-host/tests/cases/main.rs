@@ -20,6 +20,7 @@ mod nodes;
 mod pods;
 mod settings;
 mod statistics;
+mod verified;
 
 /// The text of a recorded host, to be changed.
 struct Recording(String);

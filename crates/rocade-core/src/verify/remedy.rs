@@ -1,0 +1,55 @@
+//! The lines of a Pod's manifest that mend a finding. Names that only the cluster knows stand in angle brackets.
+
+use crate::check::Within;
+use crate::finding::Finding;
+use crate::host::{Host, Limit, Memlock};
+
+/// Empty where no line of a manifest helps.
+pub(super) fn lines(host: &Host, within: &Within, finding: &Finding) -> Vec<String> {
+    let lines: &[&str] = match finding.code {
+        "RDC610" => &RESOURCE,
+        "RDC611" if finding.seen.contains("EPERM") => &RESOURCE,
+        "RDC601" => &NETWORK,
+        "RDC106" | "RDC612" if capability_helps(host, within) => &CAPABILITY,
+        "RDC613" => &SHARED_MEMORY,
+        _ => &[],
+    };
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+/// Only root gets the capability in effect, and only where a limit is in the way.
+fn capability_helps(host: &Host, within: &Within) -> bool {
+    let limited = matches!(host.memlock, Some(Memlock { soft: Limit::Bytes(_), hard: Limit::Bytes(_) }));
+    limited && host.pod.is_some() && within.ipc_lock != Some(true) && within.user.is_none_or(|user| user == 0)
+}
+
+const RESOURCE: [&str; 6] = [
+    "spec:",
+    "  containers:",
+    "  - resources:",
+    "      limits:",
+    "        <resource of the HCA>: 1",
+    "      requests: {<resource of the HCA>: 1}",
+];
+
+const NETWORK: [&str; 4] = [
+    "metadata:",
+    "  annotations:",
+    "    k8s.v1.cni.cncf.io/networks: <attachment on this rail>",
+    "# or, without a second network: spec.hostNetwork: true",
+];
+
+const CAPABILITY: [&str; 5] =
+    ["spec:", "  containers:", "  - securityContext:", "      capabilities:", "        add: [IPC_LOCK]"];
+
+const SHARED_MEMORY: [&str; 9] = [
+    "spec:",
+    "  containers:",
+    "  - volumeMounts:",
+    "    - name: dev-shm",
+    "      mountPath: /dev/shm",
+    "  volumes:",
+    "  - name: dev-shm",
+    "    emptyDir:",
+    "      medium: Memory",
+];
