@@ -114,7 +114,18 @@ fn without_driver(host: &Host) -> Option<Absence> {
 }
 
 fn in_pod(host: &Host) -> Option<Absence> {
-    host.pod.as_ref()?;
+    let grants = host.pod.as_ref()?.grants.iter().flatten();
+    let granted: Vec<&str> = grants.map(|grant| grant.source.as_str()).collect();
+    // What was granted has a device somewhere: it went, or /sys does not show it.
+    if !granted.is_empty() {
+        return Some(because(
+            format!(
+                "{} says that an HCA was granted, and no RDMA device is seen in /sys",
+                granted.join(", ")
+            ),
+            "recreate the Pod; see that nothing is mounted over /sys, and `dmesg` of the node",
+        ));
+    }
     Some(because(
         "no RDMA device in this Pod, and none was granted to it",
         "ask for the resource under resources.limits (as rdma/NAME: 1) on a node that has HCAs",

@@ -88,8 +88,14 @@ pub fn read_parts(root: &Root, scope: Scope) -> Host {
     if scope.surroundings {
         host.nodes = devices.read_nodes(root);
         surroundings::read(root, &mut host);
-    } else if scope.roles {
-        surroundings::read_for_roles(root, &mut host);
+    } else {
+        if scope.roles {
+            surroundings::read_for_roles(root, &mut host);
+        }
+        if scope.pod {
+            host.nodes = devices.read_nodes(root);
+            surroundings::read_for_pod(root, &mut host);
+        }
     }
     if scope.counters {
         statistics::read(root, &mut host);

@@ -9,6 +9,8 @@ pub struct Scope {
     pub counters: bool,
     /// What roles are told from: routes, storage, accelerators, the API server's address.
     pub roles: bool,
+    /// What a Pod may use: its grants, nodes, the limit of locked memory.
+    pub pod: bool,
     /// All that stands around the HCAs: PCIe links, modules, limits, kernel settings, config space, accelerators, routes, quality
     /// of service, storage, the Pod.
     pub surroundings: bool,
@@ -16,7 +18,10 @@ pub struct Scope {
 
 impl Scope {
     /// Everything.
-    pub const ALL: Scope = Scope { gids: true, counters: true, roles: true, surroundings: true };
+    pub const ALL: Scope = Scope { gids: true, counters: true, roles: true, pod: true, surroundings: true };
     /// What granting HCAs to Pods needs: HCAs, ports, netdevs and char devices.
-    pub const GRANTS: Scope = Scope { gids: false, counters: false, roles: false, surroundings: false };
+    pub const GRANTS: Scope =
+        Scope { gids: false, counters: false, roles: false, pod: false, surroundings: false };
+    /// What tells whether a Pod can use RDMA, and no more.
+    pub const POD: Scope = Scope { gids: true, pod: true, ..Scope::GRANTS };
 }

@@ -52,6 +52,12 @@ pub(crate) fn read_for_roles(root: &Root, host: &mut Host) {
     read_of_roles(root, host);
 }
 
+/// What tells whether a Pod can use RDMA, and no more.
+pub(crate) fn read_for_pod(root: &Root, host: &mut Host) {
+    settings::read_for_pod(root, host);
+    pod::read(root, host);
+}
+
 fn read_of_roles(root: &Root, host: &mut Host) {
     routes::read(root, host);
     accelerators::read(root, host);

@@ -42,7 +42,7 @@ enum Form {
 
 /// Reads, tries, judges and prints.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let (host, mut within) = args.source.read_by(read)?;
+    let (host, mut within) = args.source.read_by(if args.probe { read_least } else { read })?;
     if let Some(bytes) = args.register {
         register::on_each(&host, bytes, &mut within);
     }
@@ -61,9 +61,19 @@ fn shown(form: Form, verdict: &Verdict) -> anyhow::Result<String> {
     })
 }
 
-/// What a verdict needs of a host, live or recorded, and of this process where the host is this one.
+/// All that a verdict tells.
 fn read(root: &Root) -> (Host, Within) {
-    let mut host = read_parts(root, Scope { counters: false, ..Scope::ALL });
+    read_within(root, Scope { counters: false, ..Scope::ALL })
+}
+
+/// What decides a verdict, without what it only tells.
+fn read_least(root: &Root) -> (Host, Within) {
+    read_within(root, Scope::POD)
+}
+
+/// A host, live or recorded, and this process where the host is this one.
+fn read_within(root: &Root, scope: Scope) -> (Host, Within) {
+    let mut host = read_parts(root, scope);
     judge(&mut host);
     let tried = try_verbs(root, &host);
     let is_live = root.local("/").is_some();

@@ -9,7 +9,7 @@ pub(super) fn lines(host: &Host, within: &Within, finding: &Finding) -> Vec<Stri
     let lines: &[&str] = match finding.code {
         "RDC610" => &RESOURCE,
         "RDC611" if finding.seen.contains("EPERM") => &RESOURCE,
-        "RDC601" => &NETWORK,
+        "RDC601" | "RDC603" => &NETWORK,
         "RDC106" | "RDC612" if capability_helps(host, within) => &CAPABILITY,
         "RDC613" => &SHARED_MEMORY,
         _ => &[],
@@ -35,7 +35,7 @@ const RESOURCE: [&str; 6] = [
 const NETWORK: [&str; 4] = [
     "metadata:",
     "  annotations:",
-    "    k8s.v1.cni.cncf.io/networks: <attachment on this rail>",
+    "    k8s.v1.cni.cncf.io/networks: <attachment on the rail of the granted HCA>",
     "# or, without a second network: spec.hostNetwork: true",
 ];
 

@@ -43,6 +43,15 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     host.virtual_machine = read_machine(root);
 }
 
+/// The limit of locked memory, and which network namespace this is.
+pub(super) fn read_for_pod(root: &Root, host: &mut Host) {
+    host.memlock = read_memlock(root, host);
+    for setting in [OF_FIRST_NETNS, "net/ipv4/conf/all/rp_filter"] {
+        read_sysctl(root, host, setting.to_owned());
+    }
+    host.initial_netns = tell_netns(host);
+}
+
 fn note<T>(host: &mut Host, field: &str, refusal: Refusal) -> Option<T> {
     host.unknown.insert(field.to_owned(), refusal.to_string());
     None

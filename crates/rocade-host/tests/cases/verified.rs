@@ -229,3 +229,68 @@ fn a_host_of_which_nothing_can_be_read_fails_and_says_what_could_not() {
     assert_reason(&verdict, "RDC101", "/sys/class/infiniband cannot be listed");
     assert!(verdict.hcas.is_empty());
 }
+
+/// A Pod with two rails in one subnet, whose namespace has these settings for both.
+fn two_rails(settings: &[(&str, i64)]) -> Host {
+    let mut host = Recording::of("roce-8rail-misconfigured").host();
+    let roce = host.hcas.iter().flat_map(|hca| &hca.ports).filter_map(|port| port.netdev.clone());
+    let rails: Vec<String> = roce.take(2).collect();
+    host.netdevs.retain(|netdev| rails.contains(&netdev.name));
+    host.hcas
+        .retain(|hca| hca.ports.iter().any(|port| port.netdev.as_ref().is_some_and(|n| rails.contains(n))));
+    for hca in &mut host.hcas {
+        let port = &mut hca.ports[0];
+        let address = format!("10.77.0.{}", hca.uverbs.as_ref().unwrap().minor).parse().unwrap();
+        port.gids.retain(|gid| gid.address.is_some_and(|address| address.is_ipv4()));
+        port.gids.iter_mut().for_each(|gid| gid.address = Some(address));
+        let own = host.netdevs.iter_mut().find(|netdev| Some(&netdev.name) == port.netdev.as_ref());
+        own.unwrap().addresses = vec![(address, 24)];
+    }
+    host.rules.clear();
+    host.sysctls.clear();
+    for (setting, value) in settings {
+        host.sysctls.insert(format!("net/ipv4/conf/all/{setting}"), *value);
+    }
+    host.initial_netns = Some(false);
+    host.pod = Some(Pod::default());
+    judge(&mut host);
+    host
+}
+
+#[test]
+fn rails_of_a_pod_in_one_subnet_need_rules_of_their_own_namespace() {
+    let strict = verify(&two_rails(&[("rp_filter", 1), ("arp_ignore", 0)]), &Within::default());
+    for code in ["RDC320", "RDC321"] {
+        let finding = &found(&strict, code).unwrap().finding;
+        assert!(finding.cure.contains("`sbr`") && finding.cure.contains("`tuning`"), "{finding}");
+    }
+    let mut tuned = two_rails(&[("rp_filter", 2), ("arp_ignore", 1), ("arp_announce", 2)]);
+    let addresses = tuned.netdevs.iter().map(|netdev| netdev.addresses[0].0);
+    let rule = |address| rocade_core::host::Rule {
+        ipv6: false,
+        priority: 100,
+        source: Some((address, 32)),
+        destination: None,
+        input: None,
+        output: None,
+        table: 100,
+    };
+    tuned.rules = addresses.map(rule).collect();
+    let tuned = verify(&tuned, &Within::default());
+    assert!(found(&tuned, "RDC320").is_none() && found(&tuned, "RDC321").is_none());
+    let mut of_host = two_rails(&[("rp_filter", 1)]);
+    of_host.initial_netns = Some(true);
+    let of_host = verify(&of_host, &Within::default());
+    assert!(found(&of_host, "RDC320").is_none(), "the host's network is the host's matter");
+}
+
+#[test]
+fn a_grant_without_any_device_in_sys_is_told_as_such() {
+    let mut host = Host { hcas: Vec::new(), nodes: Vec::new(), orphan_uverbs: Vec::new(), ..good() };
+    let grant =
+        PodGrant { source: "ROCADE_GRANT_A".into(), hca: Some("mlx5_2".into()), ..PodGrant::default() };
+    host.pod.as_mut().unwrap().grants = Some(vec![grant]);
+    let verdict = verify(&host, &Within::default());
+    assert_reason(&verdict, "RDC101", "ROCADE_GRANT_A says that an HCA was granted");
+    assert!(!found(&verdict, "RDC101").unwrap().finding.cure.contains("resources.limits"));
+}
