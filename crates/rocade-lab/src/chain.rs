@@ -14,6 +14,7 @@ use crate::command;
 mod agent;
 mod agreement;
 mod asked;
+mod broken;
 mod environment;
 mod limits;
 mod link;
@@ -33,6 +34,7 @@ mod watching;
 
 pub use agreement::agreement_rows;
 pub use asked::asked_rows;
+pub use broken::broken_rows;
 pub use limits::limit_rows;
 pub use link::link_rows;
 pub use matrix::matrix_rows;

@@ -47,6 +47,7 @@ fn trials() -> Vec<Trial> {
         .into_iter()
         .chain(chain::limit_rows())
         .chain(chain::matrix_rows())
+        .chain(chain::broken_rows())
         .chain(chain::agreement_rows())
         .chain(chain::recording_rows())
         .chain(chain::watching_rows())
