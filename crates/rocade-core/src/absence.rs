@@ -21,6 +21,7 @@ pub fn absence(host: &Host) -> Option<Absence> {
     Some(
         unreadable(host)
             .or_else(|| elsewhere(host))
+            .or_else(|| lost(host))
             .or_else(|| without_module(host))
             .or_else(|| without_driver(host))
             .or_else(|| in_pod(host))
@@ -54,6 +55,22 @@ fn elsewhere(host: &Host) -> Option<Absence> {
                 names.join(", ")
             ),
             "look from the namespace that holds them, or give this one an HCA: rdma dev set HCA netns PID",
+        )
+    })
+}
+
+/// What was granted has a device somewhere: it went, or /sys does not show it.
+fn lost(host: &Host) -> Option<Absence> {
+    let grants = host.pod.as_ref()?.grants.iter().flatten();
+    let mut granted: Vec<&str> = grants.map(|grant| grant.source.as_str()).collect();
+    granted.dedup();
+    (!granted.is_empty()).then(|| {
+        because(
+            format!(
+                "{} says that an HCA was granted, and no RDMA device is seen in /sys",
+                granted.join(", ")
+            ),
+            "recreate the Pod; see that nothing is mounted over /sys, and `dmesg` of the node",
         )
     })
 }
@@ -114,18 +131,7 @@ fn without_driver(host: &Host) -> Option<Absence> {
 }
 
 fn in_pod(host: &Host) -> Option<Absence> {
-    let grants = host.pod.as_ref()?.grants.iter().flatten();
-    let granted: Vec<&str> = grants.map(|grant| grant.source.as_str()).collect();
-    // What was granted has a device somewhere: it went, or /sys does not show it.
-    if !granted.is_empty() {
-        return Some(because(
-            format!(
-                "{} says that an HCA was granted, and no RDMA device is seen in /sys",
-                granted.join(", ")
-            ),
-            "recreate the Pod; see that nothing is mounted over /sys, and `dmesg` of the node",
-        ));
-    }
+    host.pod.as_ref()?;
     Some(because(
         "no RDMA device in this Pod, and none was granted to it",
         "ask for the resource under resources.limits (as rdma/NAME: 1) on a node that has HCAs",
