@@ -92,8 +92,10 @@ pub fn verify(host: &Host, within: &Within) -> Verdict {
     let report = check(host, &against);
     let mut findings: Vec<Finding> = report.findings.into_iter().filter(weight::concerns).collect();
     let usable = is_usable(host, &hcas);
-    if usable && !is_bound(host, &hcas) {
-        findings.iter_mut().for_each(|finding| weight::soften(finding, &hcas));
+    if usable {
+        let bound = is_bound(host, &hcas);
+        let milder = findings.iter_mut().filter(|finding| !bound || weight::is_spare_network(finding));
+        milder.for_each(|finding| weight::soften(finding, &hcas));
     }
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), weight::rank(finding.code)));
     let error = findings.first().filter(|finding| finding.severity == Severity::Error);

@@ -159,6 +159,11 @@ fn rdma_cm(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         sheet.find("host", format!("/dev/infiniband/rdma_cm: {seen}"), "the node, where rdma_cm is used");
     if case.host.pod.is_some() {
         finding.severity = Severity::Note;
+        if case.host.rdma_cm.is_some() {
+            finding.cure =
+                "ask for a resource that grants rdma_cm too; only users of rdma_cm (perftest's -R) need it"
+                    .into();
+        }
     }
 }
 

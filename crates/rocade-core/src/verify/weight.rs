@@ -32,6 +32,11 @@ pub(super) fn rank(code: &str) -> usize {
     ORDER.iter().position(|known| *known == code).unwrap_or(after)
 }
 
+/// Whether it is about a network on a rail that was not granted: of no harm where what was granted has its own.
+pub(super) fn is_spare_network(finding: &Finding) -> bool {
+    finding.code == "RDC602"
+}
+
 /// An error about an HCA that need not be used is a warning where another can be.
 pub(super) fn soften(finding: &mut Finding, hcas: &[Own]) {
     let is_of_hca = |own: &Own| {

@@ -3,7 +3,7 @@
 use rocade_core::check::{Refused, Registered, Within};
 use rocade_core::host::{Accessible, Limit, LinkLayer, Memlock, Pod, PodGrant};
 use rocade_core::verify::{Judged, Verdict, verify};
-use rocade_core::{Host, PortNum, Severity, judge};
+use rocade_core::{Host, Netdev, PortNum, Severity, judge};
 
 use super::Recording;
 
@@ -293,4 +293,22 @@ fn a_grant_without_any_device_in_sys_is_told_as_such() {
     let verdict = verify(&host, &Within::default());
     assert_reason(&verdict, "RDC101", "ROCADE_GRANT_A says that an HCA was granted");
     assert!(!found(&verdict, "RDC101").unwrap().finding.cure.contains("resources.limits"));
+}
+
+#[test]
+fn a_network_on_a_rail_that_was_not_granted_fails_no_pod_whose_grant_works() {
+    let nodes = (" char uverbs4 231:196 0666", " char uverbs0 231:192 0666");
+    let recording = Recording::of("seed-pod-wrong-rail").with(nodes.0, nodes.1);
+    let mut host = recording.with(r#""granted":["mlx5_4"]"#, r#""granted":["mlx5_0"]"#).host();
+    let spare = Netdev {
+        name: "ens20np0".into(),
+        addresses: vec![("10.8.20.4".parse().unwrap(), 24)],
+        ..Netdev::default()
+    };
+    host.netdevs.push(spare);
+    judge(&mut host);
+    let verdict = verify(&host, &Within::default());
+    assert!(verdict.pass, "{}", verdict.reason);
+    let finding = &found(&verdict, "RDC602").unwrap().finding;
+    assert_eq!((finding.subject.as_str(), finding.severity), ("mlx5_4", Severity::Warning));
 }
