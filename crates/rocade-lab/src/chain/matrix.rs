@@ -3,13 +3,14 @@
 
 use std::fmt::Write;
 use std::process::Output;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rocade_core::pair::perf::{Measure, Operation, PerfResult, Test};
 
 use super::pingpong::{counters, gid_index, run_pair};
 use super::place::Place;
-use super::{Chain, Row, Seen, both_streams, passed};
+use super::{Chain, Row, Seen, both_streams, passed, wait_for};
 use crate::cluster::plan;
 
 /// Set to anything, the rows go through sizes, numbers of QPs and directions.
@@ -63,6 +64,7 @@ fn matrix(chain: &Chain, tree: &str, ends: &[Ends]) -> Result<Seen> {
     let index = gid_index(chain, Place::Node(plan::NODES[0]))?;
     ensure!(index == gid_index(chain, Place::Node(plan::NODES[1]))?, "the nodes' GID tables differ");
     let cells = cells(ends, std::env::var_os(FULL).is_some());
+    let held = resources(chain)?;
     let (mut table, mut failed) = (String::new(), Vec::new());
     for cell in &cells {
         let line = match meet(chain, tree, index.0, cell) {
@@ -76,9 +78,20 @@ fn matrix(chain: &Chain, tree: &str, ends: &[Ends]) -> Result<Seen> {
     }
     println!("{table}");
     ensure!(failed.is_empty(), "{} of {} cells failed:\n{}", failed.len(), cells.len(), failed.join("\n"));
-    let verdict =
-        format!("{} cells: exit codes, figures of both ends, bytes by the port's counters", cells.len());
+    wait_for(Duration::from_secs(10), || {
+        let now = resources(chain)?;
+        Ok(if now == held { Ok(()) } else { Err(format!("RDMA objects were {held}, are {now}")) })
+    })?;
+    let verdict = format!(
+        "{} cells: exit codes, figures of both ends, bytes by the port's counters; no RDMA object is left",
+        cells.len()
+    );
     passed(table, verdict)
+}
+
+/// The kernel's count of QPs, CQs, MRs, PDs and contexts of both nodes.
+fn resources(chain: &Chain) -> Result<String> {
+    plan::NODES.iter().map(|node| chain.node(node, "rdma resource")).collect()
 }
 
 fn cells(ends: &[Ends], full: bool) -> Vec<Cell> {
