@@ -1,5 +1,7 @@
 //! The command line: one variant a command, each with the arguments and the run function of its module.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 use rocade_core::pair::perf::{Measure, Operation, Test};
@@ -21,6 +23,38 @@ pub(crate) struct Cli {
     /// No colours, as with the variable NO_COLOR; they never say what words do not
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
+}
+
+/// The command line of a command that stays. Read alone, nothing is made of what the other commands understand, which
+/// would stay in memory as well.
+#[derive(Debug, Parser)]
+#[command(name = "rocade", version)]
+struct ResidentCli {
+    #[command(subcommand)]
+    command: Resident,
+    /// No colours, as with the variable NO_COLOR; they never say what words do not
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+/// Commands that stay.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Resident {
+    /// Offer this node's HCAs to the kubelet, as a configuration says
+    #[command(version, disable_version_flag = true)]
+    Agent(agent::Args),
+}
+
+impl Cli {
+    /// Reads a command line; ends the process, as clap does, with help, version or an error.
+    pub(crate) fn read(args: Vec<OsString>) -> Cli {
+        let first = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
+        if !Resident::has_subcommand(first) {
+            return Cli::parse_from(args);
+        }
+        let ResidentCli { command, no_color } = ResidentCli::parse_from(args);
+        Cli { command: Command::Resident(command), no_color }
+    }
 }
 
 /// What can be asked of rocade.
@@ -45,9 +79,8 @@ pub(crate) enum Command {
     Exec(exec::Args),
     /// Judge manifests before they are applied: Pods, jobs, network attachments, configurations of the agent
     Lint(lint::Args),
-    /// Offer this node's HCAs to the kubelet, as a configuration says
-    #[command(version, disable_version_flag = true)]
-    Agent(agent::Args),
+    #[command(flatten)]
+    Resident(Resident),
     /// Show what the agent of this node offers, who has it, and what is wrong
     Status(status::Args),
     /// Send messages there and back over RDMA; either end may be ibv_rc_pingpong
@@ -83,7 +116,7 @@ impl Command {
             Command::Env(args) => env::run(&args),
             Command::Exec(args) => Ok(exec::run(&args)),
             Command::Lint(args) => lint::run(&args),
-            Command::Agent(args) => agent::run(&args, log),
+            Command::Resident(Resident::Agent(args)) => agent::run(&args, log),
             Command::Status(args) => status::run(&args, terminal),
             Command::Pingpong(args) => pingpong::run(&args),
             Command::WriteBw(args) => perf::run(&args, test(Operation::Write, Measure::Bandwidth)),
@@ -100,7 +133,7 @@ impl Command {
     /// Form of the log.
     pub(crate) fn log_format(&self) -> Format {
         match self {
-            Command::Agent(args) => args.log_format(),
+            Command::Resident(Resident::Agent(args)) => args.log_format(),
             _ => Format::Text,
         }
     }
@@ -108,7 +141,7 @@ impl Command {
     /// The log level where RUST_LOG says nothing: services tell their rare changes, commands only what is odd.
     pub(crate) fn log_level(&self) -> &'static str {
         match self {
-            Command::Agent(_) => "info",
+            Command::Resident(Resident::Agent(_)) => "info",
             _ => "warn",
         }
     }

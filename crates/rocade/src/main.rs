@@ -30,8 +30,6 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::Cli;
 use crate::links::Link;
 use crate::log::Format;
@@ -42,7 +40,7 @@ fn main() -> ExitCode {
         log::start("warn", Format::Text, false);
         return outcome::report(link.run()).into();
     }
-    let cli = Cli::parse_from(agent::with_two_dashes(std::env::args_os()));
+    let cli = Cli::read(agent::with_two_dashes(std::env::args_os()));
     let log = log::start(cli.command.log_level(), cli.command.log_format(), cli.no_color);
     outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color), log)).into()
 }
