@@ -158,8 +158,20 @@ impl CompletionQueue {
         Ok(true)
     }
 
+    /// The error that a completion tells of, after so many messages were done; `request` names what was posted.
+    #[cold]
+    pub(crate) fn failed(&self, completion: &Completion, request: &'static str, done: u64) -> VerbsError {
+        VerbsError::Completion {
+            request,
+            status: completion.status,
+            vendor_err: completion.vendor_err,
+            text: self.status_text(completion.status),
+            done,
+        }
+    }
+
     /// libibverbs' word for a status.
-    pub fn status_text(&self, status: u32) -> String {
+    fn status_text(&self, status: u32) -> String {
         // SAFETY: takes any number, and returns a constant string.
         let text = unsafe { CStr::from_ptr(self.device.library.verbs.ibv_wc_status_str(status)) };
         text.to_string_lossy().into_owned()

@@ -7,6 +7,7 @@
 
 pub mod ah;
 pub mod cq;
+mod data;
 pub mod device;
 pub mod error;
 pub mod events;

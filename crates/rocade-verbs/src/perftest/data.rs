@@ -3,6 +3,7 @@
 
 use rocade_core::pair::Role;
 
+use crate::data::{compare, fill, mix};
 use crate::error::VerbsError;
 use crate::mr::MemoryRegion;
 
@@ -56,9 +57,7 @@ impl Pattern {
             let (seen, wanted) = (&mut seen[..length], &mut wanted[..length]);
             region.read(at + start, seen)?;
             self.write(message, start, wanted);
-            if seen != wanted {
-                return Err(differs(message, start, seen, wanted));
-            }
+            compare(message, start, seen, wanted)?;
         }
         Ok(())
     }
@@ -66,25 +65,8 @@ impl Pattern {
     /// `start` is a multiple of 8.
     fn write(&self, message: u64, start: usize, piece: &mut [u8]) {
         let first = mix(self.base ^ mix(message)).wrapping_add(start as u64 / 8);
-        for (n, chunk) in piece.chunks_mut(8).enumerate() {
-            let word = mix(first.wrapping_add(n as u64)).to_le_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
-        }
+        fill(first, piece);
     }
-}
-
-#[cold]
-fn differs(message: u64, start: usize, seen: &[u8], wanted: &[u8]) -> VerbsError {
-    let at = seen.iter().zip(wanted).position(|(seen, wanted)| seen != wanted).unwrap_or(0);
-    VerbsError::Data { message: message + 1, at: start + at, seen: seen[at], wanted: wanted[at] }
-}
-
-/// SplitMix64's output function (Steele, Lea, Flood 2014).
-fn mix(counter: u64) -> u64 {
-    let z = counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -126,7 +108,7 @@ mod tests {
         let wanted = message(Pattern::new(1, Role::Client, 0), 4, 100);
         let mut seen = wanted.clone();
         (seen[63], seen[80]) = (!wanted[63], !wanted[80]);
-        let error = differs(4, 4096, &seen, &wanted);
+        let error = compare(4, 4096, &seen, &wanted).unwrap_err();
         assert!(
             matches!(error, VerbsError::Data { message: 5, at: 4159, seen, wanted } if seen == !wanted),
             "{error}"

@@ -318,13 +318,7 @@ impl Turn<'_> {
     #[cold]
     fn failed(&self, completion: &Completion) -> VerbsError {
         let request = if completion.wr_id & RECEIVE == 0 { "message" } else { "receive" };
-        VerbsError::Completion {
-            request,
-            status: completion.status,
-            vendor_err: completion.vendor_err,
-            text: self.cq.status_text(completion.status),
-            done: self.arrived,
-        }
+        self.cq.failed(completion, request, self.arrived)
     }
 
     fn result(self, operation: Operation) -> Option<SizeResult> {

@@ -1,6 +1,7 @@
 //! What the messages carry, and whether it arrived. The server sends back what it received, so the client's fill is
 //! what travels both ways, with a stock tool at either end too.
 
+use crate::data::{compare, fill};
 use crate::error::VerbsError;
 
 /// The stock tool's fill; its `-c` puts a 0 at the start of each page.
@@ -57,16 +58,7 @@ impl Check {
                 Fill::Constant => {}
             }
         }
-        let differs = self.seen.iter().zip(&self.wanted).position(|(seen, wanted)| seen != wanted);
-        match differs {
-            None => Ok(()),
-            Some(at) => Err(VerbsError::Data {
-                message: u64::from(message) + 1,
-                at,
-                seen: self.seen[at],
-                wanted: self.wanted[at],
-            }),
-        }
+        compare(u64::from(message), 0, &self.seen, &self.wanted)
     }
 }
 
@@ -76,19 +68,8 @@ fn recognise(first: &[u8]) -> Fill {
 }
 
 fn fill_pattern(message: u32, bytes: &mut [u8]) {
-    for (n, chunk) in bytes.chunks_mut(8).enumerate() {
-        let word = mix((u64::from(message) << 32) + n as u64).to_le_bytes();
-        chunk.copy_from_slice(&word[..chunk.len()]);
-    }
+    fill(u64::from(message) << 32, bytes);
     bytes.iter_mut().step_by(PAGE).for_each(|first| *first = 0);
-}
-
-/// SplitMix64's output function (Steele, Lea, Flood 2014).
-fn mix(counter: u64) -> u64 {
-    let z = counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -72,13 +72,8 @@ impl Pingpong {
         let completion = self.next_completion(progress.received)?;
         let is_send = completion.wr_id == SEND;
         if completion.status != 0 {
-            return Err(VerbsError::Completion {
-                request: if is_send { "send" } else { "receive" },
-                status: completion.status,
-                vendor_err: completion.vendor_err,
-                text: self.qp.completions().status_text(completion.status),
-                done: u64::from(progress.received),
-            });
+            let request = if is_send { "send" } else { "receive" };
+            return Err(self.qp.completions().failed(&completion, request, u64::from(progress.received)));
         }
         if is_send {
             progress.sent += 1;

@@ -183,13 +183,7 @@ impl Traffic<'_> {
     #[cold]
     fn failed(&self, completion: &Completion) -> VerbsError {
         let request = if completion.wr_id & RECEIVE == 0 { "message" } else { "receive" };
-        VerbsError::Completion {
-            request,
-            status: completion.status,
-            vendor_err: completion.vendor_err,
-            text: self.cq.status_text(completion.status),
-            done: self.done(),
-        }
+        self.cq.failed(completion, request, self.done())
     }
 }
 
