@@ -27,7 +27,7 @@ use crate::evidence::{Known, keep_stderr};
 use crate::outcome::{Outcome, print};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
-use crate::tcp::{self, Reach};
+use crate::tcp::{Meeting, Reach};
 
 const AFTER_HELP: &str = "\
 Letters are perftest's, but for -o. Of two ends of rocade the client's options hold for both. A stock tool at the other \
@@ -70,26 +70,29 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, test: Test) -> anyhow::Result<Outcome> {
     let options = args.what.settle(test)?;
     let expected = args.expectations.settle(test)?;
+    let (server, timeout) = (args.server.as_deref(), args.place.timeout());
+    let meeting = Meeting::begin(server, &args.reach, args.tcp_port, timeout)?;
     let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
-    match attempt(args, &options, &mut known) {
+    match attempt(args, &options, meeting, &mut known) {
         Ok(ended) => conclude(args, ended, &expected),
         Err(error) => known.conclude(test.name(), error),
     }
 }
 
 /// Makes sure what needs no other end before it connects; then runs the test.
-fn attempt(args: &Args, options: &Options, known: &mut Known) -> anyhow::Result<Ended> {
+fn attempt(
+    args: &Args,
+    options: &Options,
+    meeting: Meeting<'_>,
+    known: &mut Known,
+) -> anyhow::Result<Ended> {
     let library = load(&args.place, known)?;
     let role = if args.server.is_some() { Role::Client } else { Role::Server };
-    let stream = match &args.server {
-        Some(server) => args.reach.dial(server, args.tcp_port, args.place.timeout()).connect()?,
-        None => {
-            let stream = tcp::accept(args.reach.bind, args.tcp_port)?;
-            // By the time a client comes, GIDs may have come and gone.
-            known.host = Source { from: None }.read()?;
-            stream
-        }
-    };
+    let stream = meeting.meet()?;
+    if role == Role::Server {
+        // By the time a client comes, GIDs may have come and gone.
+        known.host = Source { from: None }.read()?;
+    }
     let unit = if args.report_gbits { Unit::Gigabits } else { Unit::Mebibytes };
     let (place, accept) = (&args.place, &|_: &Options| Ok(()));
     let session = Session { library: &library, role, options, place, unit, accept };

@@ -22,7 +22,7 @@ use crate::cli::Output;
 use crate::evidence::{Known, Watch, keep_stderr};
 use crate::outcome::{Outcome, print};
 use crate::source::Source;
-use crate::tcp::{self, Dial, Reach};
+use crate::tcp::{Meeting, Reach};
 
 /// Longest wait for the other end, where nobody says another.
 const TIMEOUT_SECONDS: u64 = 10;
@@ -93,9 +93,10 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let meeting = Meeting::begin(args.server.as_deref(), &args.reach, args.tcp_port, args.timeout())?;
     let mut known =
         Known { host: Source { from: None }.read()?, operation: Some(Operation::Send), ..Known::default() };
-    match attempt(args, &mut known) {
+    match attempt(args, meeting, &mut known) {
         Ok(result) => {
             print(&report::render_result(&result, args.output)?)?;
             report::tell_loopback(&result, args.output, args.as_stock)?;
@@ -105,21 +106,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
 }
 
-fn attempt(args: &Args, known: &mut Known) -> anyhow::Result<PairResult> {
+fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Result<PairResult> {
     let likely = choose(&known.host, args, None)?;
     let library = Library::load()?;
     let (offered, said) = keep_stderr(|| library.require_any(&likely.hca));
     known.library_said = said;
     offered?;
-    let stream = match &args.server {
-        Some(server) => args.dial(server).connect()?,
-        None => {
-            let stream = tcp::accept(args.reach.bind, args.tcp_port)?;
-            // By the time a client comes, GIDs may have come and gone.
-            known.host = Source { from: None }.read()?;
-            stream
-        }
-    };
+    let stream = meeting.meet()?;
+    if args.role() == Role::Server {
+        // By the time a client comes, GIDs may have come and gone.
+        known.host = Source { from: None }.read()?;
+    }
     let connection = connection(&stream)?;
     let choice = choose(&known.host, args, Some(connection))?;
     report::tell_choice(&choice);
@@ -197,10 +194,6 @@ fn test(
 impl Args {
     fn role(&self) -> Role {
         if self.server.is_some() { Role::Client } else { Role::Server }
-    }
-
-    fn dial<'a>(&self, server: &'a str) -> Dial<'a> {
-        self.reach.dial(server, self.tcp_port, self.timeout())
     }
 
     fn timeout(&self) -> Duration {

@@ -33,7 +33,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// What to connect to.
-    pub(crate) fn dial<'a>(&self, server: &'a str, port: u16, timeout: Duration) -> Dial<'a> {
+    fn dial<'a>(&self, server: &'a str, port: u16, timeout: Duration) -> Dial<'a> {
         Dial { server, port, from: self.bind, timeout, wait: Duration::from_secs(self.wait) }
     }
 }
@@ -151,12 +151,42 @@ fn dial(to: SocketAddr, from: Option<IpAddr>, timeout: Duration) -> io::Result<T
     }
 }
 
-/// Waits for one client and listens no more.
-pub(crate) fn accept(address: Option<IpAddr>, port: u16) -> anyhow::Result<TcpStream> {
-    let listener = listen(address, port)?;
-    tell(&format!("rocade: waiting for a client on TCP port {port}"));
-    let (stream, _) = listener.accept().context("accept a client")?;
-    ready(stream).context("set TCP_NODELAY")
+/// How the connection of a test is to come about.
+#[derive(Debug)]
+pub(crate) enum Meeting<'a> {
+    /// This end connects.
+    Dial(Dial<'a>),
+    /// This end waits, and listens already.
+    Wait(TcpListener),
+}
+
+impl<'a> Meeting<'a> {
+    /// An end that waits, which has no server, listens from now on, ahead of all that takes time: scripts start the
+    /// other end a second later.
+    pub(crate) fn begin(
+        server: Option<&'a str>,
+        reach: &Reach,
+        port: u16,
+        timeout: Duration,
+    ) -> anyhow::Result<Meeting<'a>> {
+        if let Some(server) = server {
+            return Ok(Meeting::Dial(reach.dial(server, port, timeout)));
+        }
+        let listener = listen(reach.bind, port)?;
+        tell(&format!("rocade: waiting for a client on TCP port {port}"));
+        Ok(Meeting::Wait(listener))
+    }
+
+    /// Connects, or waits for one client and listens no more.
+    pub(crate) fn meet(self) -> anyhow::Result<TcpStream> {
+        match self {
+            Meeting::Dial(dial) => Ok(dial.connect()?),
+            Meeting::Wait(listener) => {
+                let (stream, _) = listener.accept().context("accept a client")?;
+                ready(stream).context("set TCP_NODELAY")
+            }
+        }
+    }
 }
 
 /// Listens on an address of this host; on all of them, IPv6 and IPv4, without one.
@@ -209,6 +239,17 @@ mod tests {
         let stream = Dial { wait: Duration::from_secs(60), ..to(port) }.connect().unwrap();
         assert_eq!(stream.local_addr().unwrap(), server.join().unwrap());
         assert!(stream.nodelay().unwrap());
+    }
+
+    #[test]
+    fn an_end_that_waits_is_there_for_its_client_from_the_begin() {
+        let port = free_port();
+        let reach = Reach { bind: Some("127.0.0.1".parse().unwrap()), wait: 0 };
+        let meeting = Meeting::begin(None, &reach, port, Duration::ZERO).unwrap();
+        let client = to(port).connect().unwrap();
+        let server = meeting.meet().unwrap();
+        assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
+        assert!(to(port).connect().is_err());
     }
 
     #[test]

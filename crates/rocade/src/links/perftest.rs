@@ -25,7 +25,7 @@ use crate::perf::options::{TIMEOUT_SECONDS, Where};
 use crate::perf::session::{Connected, Seen, Session};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
-use crate::tcp::{self, Reach};
+use crate::tcp::{Meeting, Reach};
 
 /// Reads the command line as the tool's, and does what it asks for.
 pub(super) fn run(test: Test) -> anyhow::Result<Outcome> {
@@ -49,28 +49,33 @@ fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Good);
     }
     let options = args.settle(test)?;
-    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
     let role = if args.host.is_some() { Role::Client } else { Role::Server };
     let mut output = Output { args, role, connected: None, rows: vec![], failed: None };
-    match attempt(&options, &mut output, &mut known) {
+    let reach = Reach { bind: args.source_ip, wait: 0 };
+    let meeting = Meeting::begin(args.host.as_deref(), &reach, args.port, args.place().timeout())?;
+    if role == Role::Server {
+        output.print(WAITING);
+    }
+    let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
+    match attempt(&options, meeting, &mut output, &mut known) {
         Ok(result) => output.conclude(&result),
         Err(error) => known.conclude(test.stock_name(), error),
     }
 }
 
-fn attempt(options: &Options, output: &mut Output<'_>, known: &mut Known) -> anyhow::Result<PerfResult> {
+fn attempt(
+    options: &Options,
+    meeting: Meeting<'_>,
+    output: &mut Output<'_>,
+    known: &mut Known,
+) -> anyhow::Result<PerfResult> {
     let args = output.args;
-    let (place, reach) = (args.place(), Reach { bind: args.source_ip, wait: 0 });
+    let place = args.place();
     let library = load(&place, known)?;
-    let stream = match &args.host {
-        Some(server) => reach.dial(server, args.port, place.timeout()).connect()?,
-        None => {
-            output.print(WAITING);
-            let stream = tcp::accept(reach.bind, args.port)?;
-            known.host = Source { from: None }.read()?;
-            stream
-        }
-    };
+    let stream = meeting.meet()?;
+    if output.role == Role::Server {
+        known.host = Source { from: None }.read()?;
+    }
     let (role, unit, accept) = (output.role, args.unit(), &|_: &Options| Ok(()));
     let session = Session { library: &library, role, options, place: &place, unit, accept };
     let ended = session.run(&stream, known, &mut |seen| match seen {
