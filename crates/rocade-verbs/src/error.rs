@@ -110,6 +110,12 @@ pub enum VerbsError {
         /// Errno of a connection that broke.
         source: Option<io::Error>,
     },
+    /// The other end closed the connection, broke it or fell silent on it once both were connected.
+    #[error("the test broke off")]
+    Midway {
+        /// The message that was due.
+        source: Box<VerbsError>,
+    },
     /// The other end sent something else than its address.
     #[error("wanted the other end's address")]
     Garbage {
@@ -306,8 +312,19 @@ impl VerbsError {
             VerbsError::Event { event, on, done } => {
                 Failure::Event { event: event.clone(), on: on.clone(), done: *done }
             }
+            VerbsError::Midway { source } => Failure::Midway(source.exchange()?),
             _ => return self.exchange().map(Failure::Exchange),
         })
+    }
+
+    /// The same error of a test that ran already.
+    pub(crate) fn midway(self) -> VerbsError {
+        match self {
+            VerbsError::Exchange { end: Ended::Closed | Ended::Broke | Ended::TimeUp { .. }, .. } => {
+                VerbsError::Midway { source: Box::new(self) }
+            }
+            other => other,
+        }
     }
 
     /// What went wrong in the exchange over TCP, if anything did.

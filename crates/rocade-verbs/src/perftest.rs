@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rocade_core::diagnose::Unlike;
 use rocade_core::pair::perf::message::{Key, Memory};
-use rocade_core::pair::perf::{Measure, Operation, Options, SizeResult};
+use rocade_core::pair::perf::{Measure, Operation, Options, SizeResult, Test};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, HcaName, PortNum};
 
@@ -64,12 +64,14 @@ pub fn buffer_bytes(options: &Options, memory: Memory) -> u64 {
     Layout::new(options, memory).bytes() as u64
 }
 
-/// How far a bandwidth test is.
+/// How far a test is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
+    /// The test.
+    pub test: Test,
     /// Size of a message, bytes.
     pub message_bytes: u32,
-    /// Messages of this end that are done, of all QPs.
+    /// Messages of this end that are done, of all QPs; in a latency test those of the other end that have come.
     pub done: u64,
     /// Messages that there will be; None in a test by time.
     pub of: Option<u64>,
@@ -83,12 +85,21 @@ impl Progress {
         let nanoseconds = self.elapsed.as_nanos().max(1) as f64;
         self.done as f64 * f64::from(self.message_bytes) * 8.0 / nanoseconds
     }
+
+    /// Time so far over messages one way, µs; of reads over whole ones.
+    pub fn us(&self) -> f64 {
+        let parts = if self.test.operation == Operation::Read { 1.0 } else { 2.0 };
+        self.elapsed.as_nanos() as f64 / parts / self.done.max(1) as f64 / 1e3
+    }
 }
+
+/// Distance of two events of progress, ns.
+const PROGRESS: u64 = 200_000_000;
 
 /// What is seen of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// How far it is: five times a second at most, and only in a bandwidth test.
+    /// How far it is: five times a second at most.
     Progress(Progress),
     /// What both ends print of a size, where that is known before the end.
     Found(&'a SizeResult),
@@ -223,8 +234,9 @@ impl Perftest {
         seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<Vec<SizeResult>, VerbsError> {
         match self.run_sizes(&mut conversation, seen) {
-            Ok(()) => conversation.finish(),
+            Ok(()) => conversation.finish().map_err(VerbsError::midway),
             Err(error) => {
+                let error = error.midway();
                 let of_rdma = error.failure().is_some_and(|failure| failure.is_of_rdma());
                 conversation.fail(&error.to_string(), of_rdma);
                 Err(error)
@@ -238,12 +250,10 @@ impl Perftest {
         seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), VerbsError> {
         for message_bytes in self.setup.options.sizes.each() {
+            let progress = &mut |progress| seen(Event::Progress(progress));
             let measured = match self.setup.options.test.measure {
-                Measure::Bandwidth => {
-                    let progress = &mut |progress| seen(Event::Progress(progress));
-                    self.run_bandwidth(message_bytes, conversation, progress)?
-                }
-                Measure::Latency => self.run_latency(message_bytes, conversation)?,
+                Measure::Bandwidth => self.run_bandwidth(message_bytes, conversation, progress)?,
+                Measure::Latency => self.run_latency(message_bytes, conversation, progress)?,
             };
             conversation.after_size()?;
             if let Some(found) = conversation.tell(measured)? {

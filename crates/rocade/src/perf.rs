@@ -80,12 +80,7 @@ pub(crate) fn run(args: &Args, test: Test) -> anyhow::Result<Outcome> {
 }
 
 /// Makes sure what needs no other end before it connects; then runs the test.
-fn attempt(
-    args: &Args,
-    options: &Options,
-    meeting: Meeting<'_>,
-    known: &mut Known,
-) -> anyhow::Result<Ended> {
+fn attempt(args: &Args, options: &Options, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Result<Ended> {
     let library = load(&args.place, known)?;
     let role = if args.server.is_some() { Role::Client } else { Role::Server };
     let stream = meeting.meet()?;

@@ -70,6 +70,22 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
     }
 }
 
+/// Both ends were connected.
+pub(super) fn broken_off(evidence: &Evidence<'_>, exchange: &Exchange) -> Said {
+    match exchange {
+        Exchange::Closed { wanted, seen } | Exchange::Broken { wanted, seen, .. } => cut_off(wanted, seen)
+            .or_else(|| path::unlike_ends(evidence))
+            .or_else(|| path::foreign_gid(evidence))
+            .unwrap_or_else(|| {
+                because(
+                    "the other end ended while this end's test ran",
+                    "see its output: it was ended, failed, or had fewer messages to go (-n, -D)",
+                )
+            }),
+        other => exchange_failed(evidence, other),
+    }
+}
+
 /// A part of a message may be one of what was to come; then it tells nothing.
 fn cut_off(wanted: &str, seen: &[u8]) -> Option<Said> {
     let is_other = match recognise(seen)? {
@@ -153,13 +169,6 @@ fn is_version(seen: &[u8]) -> bool {
 }
 
 fn closed(wanted: &str, after_bytes: usize) -> Said {
-    // What a silent run looks for.
-    if wanted.ends_with(" to run") {
-        return because(
-            "the other end ended while this end's test ran",
-            "see its output: it was ended, failed, or had fewer messages to go (-n, -D)",
-        );
-    }
     let cause = match after_bytes {
         0 => format!("the other end closed the connection instead of sending {wanted}"),
         bytes => format!("the other end closed the connection after {bytes} bytes of {wanted}"),

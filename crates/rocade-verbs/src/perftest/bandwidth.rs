@@ -2,13 +2,13 @@
 
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::statistics::{self, PEAK_ITERATIONS, Peak, Timeline};
-use rocade_core::pair::perf::{Amount, Operation, Options, SizeResult};
+use rocade_core::pair::perf::{Amount, Operation, Options, SizeResult, Test};
 
 use super::conversation::{Conversation, Peer};
 use super::data::Pattern;
 use super::receives::tag;
 use super::silence::{LOOK, Silence, look};
-use super::{Perftest, Progress};
+use super::{PROGRESS, Perftest, Progress};
 use crate::cq::Batch;
 use crate::error::VerbsError;
 use crate::ring::{SendRing, Slot};
@@ -18,8 +18,6 @@ mod traffic;
 
 use traffic::{Filler, Lane, Receiver, Seen, Sender, TOGETHER, Traffic};
 
-/// Distance of two calls of `progress`, ns.
-const PROGRESS: u64 = 200_000_000;
 /// A receiver of a test by time leaves once nothing has come for so long after its end, ns.
 const QUIET: u64 = 100_000_000;
 
@@ -188,7 +186,7 @@ fn measure(
     let total = of.map(|count| count * u64::from(options.qps));
     let peak = of.filter(|count| *count <= PEAK_ITERATIONS).and(total).map(Peak::new);
     let start = traffic.begin(of, peak);
-    let mut record = Record::new(start, options.amount, message_bytes, total);
+    let mut record = Record::new(start, options, message_bytes, total);
     let mut heard = start;
     let mut look_due = start + LOOK;
     let mut is_over = false;
@@ -231,6 +229,7 @@ fn measure(
 struct Record {
     start: u64,
     window: Option<Window>,
+    test: Test,
     message_bytes: u32,
     of: Option<u64>,
     timeline: Timeline,
@@ -241,15 +240,16 @@ struct Record {
 }
 
 impl Record {
-    fn new(start: u64, amount: Amount, message_bytes: u32, of: Option<u64>) -> Record {
-        let window = match amount {
+    fn new(start: u64, options: &Options, message_bytes: u32, of: Option<u64>) -> Record {
+        let test = options.test;
+        let window = match options.amount {
             Amount::Seconds(seconds) => Some(Window::new(start, seconds)),
             Amount::Iterations(_) => None,
         };
         let first = window.is_none().then_some((start, 0));
         let timeline = Timeline::new(start);
         let progress_due = start + PROGRESS;
-        Record { start, window, message_bytes, of, timeline, first, last: (start, 0), progress_due }
+        Record { start, window, test, message_bytes, of, timeline, first, last: (start, 0), progress_due }
     }
 
     /// By `now` so many messages were done.
@@ -268,7 +268,8 @@ impl Record {
         if now >= self.progress_due {
             self.progress_due = now + PROGRESS;
             let elapsed = std::time::Duration::from_nanos(now - self.start);
-            progress(Progress { message_bytes: self.message_bytes, done, of: self.of, elapsed });
+            let Record { test, message_bytes, of, .. } = *self;
+            progress(Progress { test, message_bytes, done, of, elapsed });
         }
     }
 

@@ -1,16 +1,17 @@
 //! One message under way: how long each takes there and back, or a read takes whole.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::statistics::Samples;
-use rocade_core::pair::perf::{Amount, Operation, SizeResult};
+use rocade_core::pair::perf::{Amount, Operation, SizeResult, Test};
 
 use super::conversation::{Conversation, Peer};
 use super::data::Pattern;
 use super::receives::{RECEIVE, Receives, tag};
 use super::silence::{LOOK, Silence, look};
-use super::{Perftest, clock};
+use super::{PROGRESS, Perftest, Progress, clock};
 use crate::cq::{Batch, Completion, CompletionQueue};
 use crate::error::VerbsError;
 use crate::mr::{Byte, MemoryRegion};
@@ -22,6 +23,7 @@ impl Perftest {
         &mut self,
         message_bytes: u32,
         conversation: &mut Conversation<'_>,
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Option<SizeResult>, VerbsError> {
         let operation = self.setup.options.test.operation;
         if operation == Operation::Read && self.setup.role == Role::Server {
@@ -33,7 +35,7 @@ impl Perftest {
         if let Some(receives) = &mut receives {
             receives.drop_old(&self.cq)?;
         }
-        let mut turn = self.turn(message_bytes, receives, conversation)?;
+        let mut turn = self.turn(message_bytes, receives, conversation, progress)?;
         conversation.before_size()?;
         let result = match operation {
             Operation::Read => turn.read(conversation),
@@ -41,17 +43,18 @@ impl Perftest {
             Operation::Send => turn.ping_pong(self.setup.role == Role::Client, conversation),
         };
         let receives = turn.receives.take();
-        let result = result.map(|()| turn.result(operation));
+        let result = result.map(|()| turn.result());
         self.receives = receives;
         result
     }
 
-    fn turn(
-        &self,
+    fn turn<'a>(
+        &'a self,
         message_bytes: u32,
         receives: Option<Receives>,
         conversation: &Conversation<'_>,
-    ) -> Result<Turn<'_>, VerbsError> {
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Result<Turn<'a>, VerbsError> {
         let (options, bytes) = (&self.setup.options, message_bytes as usize);
         let (own, remote) = (self.layout.own_area(0), self.layout.remote_area(0));
         let slot =
@@ -77,7 +80,10 @@ impl Perftest {
         let patterns =
             |seed| (Pattern::new(seed, self.setup.role, 0), Pattern::new(seed, self.setup.role.other(), 0));
         Ok(Turn {
+            test: options.test,
             message_bytes,
+            progress,
+            progress_due: 0,
             cq: &self.cq,
             region: &self.region,
             batch: Batch::new(),
@@ -113,7 +119,10 @@ impl Perftest {
 
 /// What the loop of one size works with.
 struct Turn<'a> {
+    test: Test,
     message_bytes: u32,
+    progress: &'a mut dyn FnMut(Progress),
+    progress_due: u64,
     cq: &'a CompletionQueue,
     region: &'a Rc<MemoryRegion>,
     batch: Batch,
@@ -144,6 +153,7 @@ impl Turn<'_> {
     fn begin(&mut self) {
         self.start = clock::now();
         self.look_due = self.start + LOOK;
+        self.progress_due = self.start + PROGRESS;
         if let Some(limit) = self.limit {
             self.window = (self.start + limit / 4, self.start + limit - limit / 4);
         }
@@ -205,6 +215,17 @@ impl Turn<'_> {
             self.samples.add(now - before);
         }
         self.end = now;
+        if now >= self.progress_due {
+            self.tell(now);
+        }
+    }
+
+    #[cold]
+    fn tell(&mut self, now: u64) {
+        self.progress_due = now + PROGRESS;
+        let Turn { test, message_bytes, arrived: done, of, start, .. } = *self;
+        let elapsed = Duration::from_nanos(now - start);
+        (self.progress)(Progress { test, message_bytes, done, of, elapsed });
     }
 
     #[inline]
@@ -321,13 +342,18 @@ impl Turn<'_> {
         self.cq.failed(completion, request, self.arrived)
     }
 
-    fn result(self, operation: Operation) -> Option<SizeResult> {
+    /// Of a test by time only what is counted of it.
+    fn result(self) -> Option<SizeResult> {
+        let (messages, from, to) = match self.limit {
+            Some(_) => (self.samples.count(), self.window.0, self.end.min(self.window.1)),
+            None => (self.arrived, self.start, self.end),
+        };
         Some(SizeResult {
             message_bytes: self.message_bytes,
-            messages: self.arrived,
-            seconds: (self.end - self.start) as f64 / 1e9,
+            messages,
+            seconds: to.saturating_sub(from) as f64 / 1e9,
             bandwidth: None,
-            latency: Some(self.samples.latency(operation)?),
+            latency: Some(self.samples.latency(self.test.operation)?),
         })
     }
 }

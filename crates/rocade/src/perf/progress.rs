@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
+use rocade_core::pair::perf::Measure;
 use rocade_verbs::perftest::Progress;
 
 use super::size::size_in_words;
@@ -53,16 +54,23 @@ fn render(progress: &Progress) -> String {
         Some(of) if of > 0 => format!("{} %", progress.done.min(of) * 100 / of),
         _ => format!("{} messages", progress.done),
     };
-    format!("{size}: {share} in {:.0} s, {:.2} Gbit/s", progress.elapsed.as_secs_f64(), progress.gbps())
+    let figure = match progress.test.measure {
+        Measure::Bandwidth => format!("{:.2} Gbit/s", progress.gbps()),
+        Measure::Latency => format!("{:.2} us", progress.us()),
+    };
+    format!("{size}: {share} in {:.0} s, {figure}", progress.elapsed.as_secs_f64())
 }
 
 #[cfg(test)]
 mod tests {
+    use rocade_core::pair::perf::{Operation, Test};
+
     use super::*;
 
     #[test]
     fn the_line_tells_size_share_time_and_rate() {
         let progress = Progress {
+            test: Test::ALL[0],
             message_bytes: 65536,
             done: 1250,
             of: Some(5000),
@@ -70,11 +78,18 @@ mod tests {
         };
         assert_eq!(render(&progress), "64K: 25 % in 2 s, 0.27 Gbit/s");
         assert_eq!(render(&Progress { of: None, ..progress }), "64K: 1250 messages in 2 s, 0.27 Gbit/s");
+        let latency = |operation| {
+            let test = Test { operation, measure: Measure::Latency };
+            render(&Progress { test, message_bytes: 2, ..progress })
+        };
+        assert_eq!(latency(Operation::Send), "2: 25 % in 2 s, 960.00 us");
+        assert_eq!(latency(Operation::Read), "2: 25 % in 2 s, 1920.00 us");
     }
 
     #[test]
     fn nothing_is_shown_where_stderr_is_no_terminal_or_the_run_is_short() {
-        let progress = |elapsed| Progress { message_bytes: 2, done: 1, of: None, elapsed };
+        let progress =
+            |elapsed| Progress { test: Test::ALL[0], message_bytes: 2, done: 1, of: None, elapsed };
         let mut pipe = ProgressLine { terminal: false, shown: false };
         pipe.show(&progress(10 * QUIET));
         let mut short = ProgressLine { terminal: true, shown: false };

@@ -89,10 +89,6 @@ fn an_exchange_that_ends_early_is_told_by_how_it_ended() {
             "the other end closed the connection instead of sending its address",
         ),
         (
-            Exchange::Closed { wanted: "the other end to run".to_owned(), seen: vec![] },
-            "the other end ended while this end's test ran",
-        ),
-        (
             Exchange::Closed { wanted: wanted.clone(), seen: b"hello".to_vec() },
             "the other end closed the connection after 5 bytes of its address",
         ),
@@ -115,6 +111,27 @@ fn an_exchange_that_ends_early_is_told_by_how_it_ended() {
     ] {
         exchange(failed).says(cause, "output");
     }
+}
+
+#[test]
+fn an_end_that_goes_once_both_are_connected_is_a_failure_of_the_run() {
+    let wanted = "the other end's key".to_owned();
+    let ran = "the other end ended while this end's test ran";
+    for (midway, cause) in [
+        (Exchange::Closed { wanted: wanted.clone(), seen: vec![] }, ran),
+        (Exchange::Broken { wanted: wanted.clone(), seen: vec![], errno: 104 }, ran),
+        (
+            Exchange::Timeout { wanted: wanted.clone(), seen: vec![], seconds: 10 },
+            "the other end sent nothing for 10 s where the other end's key was to come",
+        ),
+    ] {
+        let failure = Failure::Midway(midway);
+        assert!(failure.is_of_rdma());
+        Case::of(failure).says(cause, "output");
+    }
+    Case::of(Failure::Midway(Exchange::Closed { wanted, seen: vec![] }))
+        .with(|case| case.host.netdevs[0].addresses.clear())
+        .says("GID index 1 (10.1.0.1) is of no address of this network namespace", "leave -x out");
 }
 
 /// A stock tool that cannot use an address closes without a word; both ends' GIDs say why.

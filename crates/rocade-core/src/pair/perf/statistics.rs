@@ -57,6 +57,14 @@ impl Samples {
         }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        match self {
+            Samples::Kept { filled, .. } => *filled as u64,
+            Samples::Counted(histogram) => histogram.len(),
+        }
+    }
+
     /// The latencies: half of each time where it is that of a message there and one back, which is all but reads. None
     /// without a sample.
     pub fn latency(self, operation: Operation) -> Option<Latency> {
