@@ -27,6 +27,8 @@ mod within;
 
 pub use items::{ITEMS, Item};
 use rails::At;
+pub(crate) use within::traffic;
+pub use within::traffic::{Broke, Looped, Shown, Traffic};
 pub use within::{Refused, Registered, Within};
 
 /// One rule: a row of docs/checks.md.

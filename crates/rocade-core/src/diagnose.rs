@@ -19,6 +19,7 @@ mod tests;
 
 pub use counted::Counted;
 pub use end::End;
+pub(crate) use infiniband::keeps_apart;
 pub(crate) use open::in_words;
 pub use open::{LibrarySaid, read_library_output};
 pub use path::packet_bytes;

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use crate::check::{Against, Unjudged, Within, check};
+use crate::check::{Against, Shown, Traffic, Unjudged, Within, check, traffic};
 use crate::finding::{Finding, Severity};
-use crate::host::{Accessible, GidType, Hca, Host, LinkLayer, Transport, Usable};
+use crate::host::{Accessible, GidType, Hca, Host, LinkLayer, Port, Transport, Usable};
 use crate::names::{GidIndex, PortNum};
 use crate::pod::{Opens, Tried, held, lost_grants};
 
@@ -51,7 +51,7 @@ pub struct Own {
     pub granted: Option<bool>,
     /// Whether its node opens; None where that is not known.
     pub opens: Option<bool>,
-    /// Whether a port of it can be used from here.
+    /// Whether a port of it can be used from here, and writes to itself if that was tried.
     pub usable: bool,
     /// Its ports.
     pub ports: Vec<OwnPort>,
@@ -71,6 +71,9 @@ pub struct OwnPort {
     /// Usable RoCE v2 GIDs of this Pod's own addresses, link-local ones left out. Empty on InfiniBand, where GIDs are the
     /// port's own.
     pub gids: Vec<OwnGid>,
+    /// What writes of the port to itself came to; left out where none were made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
 }
 
 /// A GID of an address of this Pod.
@@ -87,7 +90,7 @@ pub struct OwnGid {
 /// Judges a host that was looked at from inside a Pod; its ports must have been judged ([`crate::judge`]).
 pub fn verify(host: &Host, within: &Within) -> Verdict {
     let host = &as_tried(host, &within.tried);
-    let hcas = own(host, &within.tried);
+    let hcas = own(host, within);
     let against = Against { within: Some(within), ..Against::default() };
     let report = check(host, &against);
     let mut findings: Vec<Finding> = report.findings.into_iter().filter(weight::concerns).collect();
@@ -137,23 +140,28 @@ fn as_tried(host: &Host, tried: &Tried) -> Host {
     host
 }
 
-fn own(host: &Host, tried: &Tried) -> Vec<Own> {
+fn own(host: &Host, within: &Within) -> Vec<Own> {
     let is_own = |held: &crate::pod::Held<'_>| held.granted == Some(true) || held.opens == Opens::Yes;
-    let own = held(host, tried).into_iter().filter(is_own);
+    let own = held(host, &within.tried).into_iter().filter(is_own);
     own.map(|held| {
         let opens = match held.opens {
             Opens::Yes => Some(true),
             Opens::No(_) => Some(false),
             Opens::Unknown(_) => None,
         };
-        let ports: Vec<OwnPort> = held.hca.ports.iter().map(|port| own_port(host, port)).collect();
-        let usable = opens != Some(false) && ports.iter().any(|port| port.usable != Usable::No);
+        let ports: Vec<OwnPort> =
+            held.hca.ports.iter().map(|port| own_port(host, within, held.hca, port)).collect();
+        let works = |port: &OwnPort| {
+            port.usable != Usable::No
+                && port.traffic.as_ref().is_none_or(|traffic| traffic.shown != Shown::Failed)
+        };
+        let usable = opens != Some(false) && ports.iter().any(works);
         Own { hca: held.hca.name.to_string(), granted: held.granted, opens, usable, ports }
     })
     .collect()
 }
 
-fn own_port(host: &Host, port: &crate::host::Port) -> OwnPort {
+fn own_port(host: &Host, within: &Within, hca: &Hca, port: &Port) -> OwnPort {
     let v2 = port.gids.iter().filter(|gid| gid.gid_type == Some(GidType::V2) && !gid.gid.is_link_local());
     let own = v2.filter(|gid| port.transport == Transport::Roce && host.owns(gid));
     let gids = own
@@ -167,6 +175,7 @@ fn own_port(host: &Host, port: &crate::host::Port) -> OwnPort {
         usable: port.usable,
         reason: port.reason.clone(),
         gids,
+        traffic: traffic::of_port(host, within, &hca.name, port.port),
     }
 }
 
@@ -191,13 +200,20 @@ fn can_use(hcas: &[Own]) -> String {
         own.ports.iter().filter(|port| port.usable != Usable::No).map(move |port| {
             let gids: Vec<String> =
                 port.gids.iter().map(|gid| format!("{} at index {}", gid.address, gid.index)).collect();
-            match gids.is_empty() {
-                true => format!("{}/{}", own.hca, port.port),
-                false => format!("{}/{} with {}", own.hca, port.port, gids.join(", ")),
-            }
+            let with = if gids.is_empty() { String::new() } else { format!(" with {}", gids.join(", ")) };
+            format!("{}/{}{with}{}", own.hca, port.port, proof(port))
         })
     });
     format!("usable: {}", ports.collect::<Vec<_>>().join("; "))
+}
+
+/// What traffic adds to a usable port.
+fn proof(port: &OwnPort) -> &'static str {
+    match port.traffic.as_ref().map(|traffic| traffic.shown) {
+        Some(Shown::Proven) => ", proven by a write to itself",
+        Some(Shown::Inconclusive) => ", a write to itself inconclusive",
+        Some(Shown::Failed) | None => "",
+    }
 }
 
 fn cannot_use(host: &Host, hcas: &[Own]) -> String {

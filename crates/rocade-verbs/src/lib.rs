@@ -1,6 +1,6 @@
 //! The hands: libibverbs, loaded when it is first needed, and the RDMA tests over it. A test is handed a connected
 //! stream, an HCA, a port and a GID index; it opens no TCP connection, chooses no GID, reads no sysfs and prints
-//! nothing.
+//! nothing. Only a port's writes to itself need no stream.
 //!
 //! Each verbs object is an owned type that keeps its parents alive (`QueuePair` its CQ and PD, those the `Device`, that
 //! the `Library`), so that none can be destroyed before what hangs on it. All of them stay on one thread.
@@ -13,6 +13,7 @@ pub mod error;
 pub mod events;
 pub mod exchange;
 pub mod library;
+pub mod looped;
 pub mod mr;
 pub mod pages;
 pub mod pd;

@@ -30,7 +30,7 @@ mod data;
 mod latency;
 mod layout;
 mod receives;
-mod silence;
+pub(crate) mod silence;
 
 use conversation::{Conversation, Peer};
 use layout::Layout;

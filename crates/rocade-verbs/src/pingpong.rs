@@ -66,9 +66,9 @@ pub struct Pingpong {
 }
 
 /// The stock tool's 1 stops at the first router.
-const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 /// 4.096 µs · 2¹⁴ = 67 ms.
-const ACK_TIMEOUT: u8 = 14;
+pub(crate) const ACK_TIMEOUT: u8 = 14;
 
 impl Pingpong {
     /// Makes all verbs objects: a QP in INIT with its receives posted.

@@ -3,12 +3,17 @@
 
 mod register;
 mod render;
+mod traffic;
+
+use std::error::Error;
+use std::iter;
 
 use clap::ValueEnum;
 use rocade_core::check::Within;
 use rocade_core::verify::{Verdict, verify};
 use rocade_core::{Host, judge};
 use rocade_host::{Root, Scope, read_ipc_lock, read_parts, try_verbs};
+use rocade_verbs::VerbsError;
 
 use crate::outcome::{Outcome, print};
 use crate::perf::size::parse_size;
@@ -22,8 +27,11 @@ pub(crate) struct Args {
     /// Register so much memory on each HCA that opens, as 64MiB: the proof that it can be locked
     #[arg(long, value_name = "SIZE", conflicts_with = "from", value_parser = parse_bytes)]
     register: Option<u32>,
-    /// Print nothing and register nothing: the exit code alone, for probes and init containers
-    #[arg(long, conflicts_with_all = ["register", "output"])]
+    /// Have each granted HCA write to itself and compare the bytes: the proof that it moves them
+    #[arg(long, conflicts_with = "from")]
+    traffic: bool,
+    /// Print nothing, register nothing and send nothing: the exit code alone, for probes and init containers
+    #[arg(long, conflicts_with_all = ["register", "traffic", "output"])]
     probe: bool,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Form::Table)]
@@ -45,6 +53,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (host, mut within) = args.source.read_by(if args.probe { read_least } else { read })?;
     if let Some(bytes) = args.register {
         register::on_each(&host, bytes, &mut within);
+    }
+    if args.traffic {
+        traffic::on_each(&host, &mut within);
     }
     let verdict = verify(&host, &within);
     if !args.probe {
@@ -88,6 +99,12 @@ fn read_within(root: &Root, scope: Scope) -> (Host, Within) {
         ..Within::default()
     };
     (host, within)
+}
+
+/// An error with its causes.
+fn chain(error: &VerbsError) -> String {
+    let causes = iter::successors(Some(error as &dyn Error), |error| (*error).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Bytes with K, M or G, KiB, MiB or GiB, for 2¹⁰, 2²⁰ and 2³⁰ of them; not none.

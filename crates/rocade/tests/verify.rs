@@ -98,6 +98,8 @@ fn what_cannot_be_looked_at_is_an_error_of_its_own() {
         &["--probe", "--register", "64MiB"],
         &["--probe", "-o", "json"],
         &["--from", "x", "--register", "64MiB"],
+        &["--probe", "--traffic"],
+        &["--from", "x", "--traffic"],
     ] {
         let output = verify(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -105,10 +107,11 @@ fn what_cannot_be_looked_at_is_an_error_of_its_own() {
     }
 }
 
-/// Where nothing opens nothing is registered, and the verdict of this machine stays what it is without.
+/// Where nothing opens nothing is registered or sent, and the verdict of this machine stays what it is without.
 #[test]
-fn registering_where_nothing_opens_changes_no_verdict() {
-    let (with, without) = (verify(&["--register", "1MiB", "-o", "json"]), verify(&["-o", "json"]));
+fn registering_and_writing_where_nothing_opens_changes_no_verdict() {
+    let with = verify(&["--register", "1MiB", "--traffic", "-o", "json"]);
+    let without = verify(&["-o", "json"]);
     assert!(matches!(without.status.code(), Some(0 | 1)), "{:?}", without.status);
     let without: Value = serde_json::from_slice(&without.stdout).unwrap();
     let opens = without["hcas"].as_array().unwrap().iter().any(|own| own["opens"] == true);

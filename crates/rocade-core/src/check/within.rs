@@ -1,6 +1,8 @@
 //! Rules about the process that looks, in a Pod or not: nodes that were tried, memory that it may lock or really locked,
 //! shared memory. They find nothing where only the host is known: `rocade verify` finds them.
 
+pub(crate) mod traffic;
+
 use super::{Case, Rule, Sheet, port_name};
 use crate::diagnose::in_words;
 use crate::finding::Severity;
@@ -28,6 +30,8 @@ pub struct Within {
     pub registered: Vec<Registered>,
     /// Path MTU of a port, bytes, as the driver tells it: the one of the HCA's own interface, which a Pod may not see.
     pub path_mtus: Vec<(HcaName, PortNum, u32)>,
+    /// Writes of ports to themselves; None where none was asked for.
+    pub looped: Option<Vec<traffic::Looped>>,
 }
 
 /// One attempt to register memory.
@@ -84,6 +88,15 @@ pub(super) const RULES: &[Rule] = &[
               a job may not agree; TCP beside it is slower.",
         cure: "give the network attachment the MTU of its master (`\"mtu\": 9000` in its config), or leave `mtu` out",
         judge: small_mtu,
+    },
+    Rule {
+        code: "RDC615",
+        severity: Severity::Error,
+        title: "A port's writes to itself fail",
+        why: "The HCA is granted, opens and has an address, and moves no bytes, or other bytes than were written. Where \
+              nothing comes back from hardware this is not judged: not every HCA loops back.",
+        cure: "",
+        judge: traffic::broken,
     },
 ];
 

@@ -9,7 +9,7 @@ use super::{Evidence, Said, because};
 const KEY: u16 = 0x7fff;
 
 /// Facts of both ends that alone keep packets from arriving.
-pub(super) fn keeps_apart(evidence: &Evidence<'_>) -> Option<Said> {
+pub(crate) fn keeps_apart(evidence: &Evidence<'_>) -> Option<Said> {
     without_manager(evidence)
         .or_else(|| wrong_key(evidence))
         .or_else(|| partitions(evidence))

@@ -6,7 +6,7 @@ use crate::finding::{Finding, Severity};
 /// Codes by how much of the rest they explain; what is not listed comes after.
 const ORDER: &[&str] = &[
     "RDC101", "RDC605", "RDC610", "RDC611", "RDC606", "RDC603", "RDC602", "RDC607", "RDC601", "RDC612",
-    "RDC106", "RDC608",
+    "RDC106", "RDC615", "RDC608",
 ];
 /// What only sums up other findings.
 const LAST: &str = "RDC604";

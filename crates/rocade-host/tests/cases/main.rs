@@ -15,6 +15,7 @@ mod absent;
 mod counted;
 mod expected;
 mod gids;
+mod looped;
 mod names;
 mod nodes;
 mod pods;

@@ -28,7 +28,7 @@ pub(super) fn look(conversation: &Conversation<'_>, now: u64, due: &mut u64) -> 
 }
 
 /// How long nothing has happened.
-pub(super) struct Silence<'a> {
+pub(crate) struct Silence<'a> {
     cq: &'a CompletionQueue,
     timeout: Duration,
     events: bool,
@@ -42,7 +42,7 @@ pub(super) struct Silence<'a> {
 
 impl<'a> Silence<'a> {
     /// With `events` it sleeps on the queue, which must have been made with them.
-    pub(super) fn new(cq: &'a CompletionQueue, timeout: Duration, events: bool) -> Silence<'a> {
+    pub(crate) fn new(cq: &'a CompletionQueue, timeout: Duration, events: bool) -> Silence<'a> {
         let is_alone = thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         let between = match (events, is_alone) {
             (true, _) => 1,
@@ -65,7 +65,7 @@ impl<'a> Silence<'a> {
     /// # Errors
     /// Nothing happened for the timeout, or an event says that nothing will.
     #[inline]
-    pub(super) fn goes_on(&mut self, done: u64) -> Result<Option<u64>, VerbsError> {
+    pub(crate) fn goes_on(&mut self, done: u64) -> Result<Option<u64>, VerbsError> {
         self.looks += 1;
         if self.looks < self.between {
             std::hint::spin_loop();

@@ -10,6 +10,8 @@ use rocade_verbs::mr::MemoryRegion;
 use rocade_verbs::pd::ProtectionDomain;
 use rocade_verbs::{Library, VerbsError};
 
+use super::chain;
+
 /// Writes down what came of it.
 pub(super) fn on_each(host: &Host, bytes: u32, within: &mut Within) {
     let opens = |held: &Held<'_>| held.granted != Some(false) && held.opens == Opens::Yes;
@@ -38,14 +40,12 @@ fn register(device: &Rc<Device>, bytes: u32) -> Result<(), VerbsError> {
 }
 
 fn refusal(error: &VerbsError) -> Refused {
-    let mut why = error.to_string();
     let mut source = std::error::Error::source(error);
     let mut out_of_memory = false;
     while let Some(cause) = source {
-        why = format!("{why}: {cause}");
         let errno = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
         out_of_memory |= errno == Some(rustix::io::Errno::NOMEM.raw_os_error());
         source = cause.source();
     }
-    Refused { why, out_of_memory }
+    Refused { why: chain(error), out_of_memory }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Context;
+use rocade_core::check::{Shown, Traffic};
 use rocade_core::verify::{Judged, Own, OwnPort, Verdict};
 use rocade_core::{Finding, LinkLayer, Usable};
 use serde_json::{Value, json};
@@ -79,9 +80,20 @@ fn port_line(port: &OwnPort) -> String {
         let netdev = gid.netdev.as_deref().unwrap_or("no interface");
         format!("{} at index {} ({netdev})", gid.address, gid.index)
     });
-    let parts: Vec<String> =
-        [format!("port {}: {layer}, {usable}", port.port)].into_iter().chain(gids).collect();
-    parts.join("; ")
+    let traffic = port.traffic.as_ref().map(traffic_line);
+    let first = format!("port {}: {layer}, {usable}", port.port);
+    [first].into_iter().chain(gids).chain(traffic).collect::<Vec<_>>().join("; ")
+}
+
+fn traffic_line(traffic: &Traffic) -> String {
+    match traffic.shown {
+        Shown::Proven => {
+            let sent = traffic.data_sent_bytes().map(|bytes| format!(", the port counted {bytes} sent"));
+            format!("{} bytes written to itself and compared{}", traffic.bytes, sent.unwrap_or_default())
+        }
+        Shown::Failed => "writing to itself failed".to_owned(),
+        Shown::Inconclusive => "writing to itself inconclusive".to_owned(),
+    }
 }
 
 fn put(text: &mut String, indent: &str, paragraph: &str) {
