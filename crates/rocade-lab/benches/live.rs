@@ -25,7 +25,7 @@ fn run() -> Result<()> {
     interrupt::install()?;
     let cache = Cache::open(Steps::new())?;
     let rocade = product::build(cache.steps())?;
-    let cluster = Cluster::start(&cache, &Options { rocade: Some(rocade.clone()) })?;
+    let cluster = Cluster::start(&cache, &Options { rocade: Some(rocade.clone()), ..Options::default() })?;
     product::give(&cache, &cluster, &rocade)?;
     let chain = Chain::on(cluster);
     for row in chain::timing_rows().into_iter().chain(chain::link_rows()) {

@@ -30,6 +30,8 @@ const START_LIMIT: Duration = Duration::from_secs(240);
 pub struct Options {
     /// A rocade program that nodes have at /usr/local/bin/rocade.
     pub rocade: Option<PathBuf>,
+    /// The nodes alone, with their rails: no API server, no containerd, no kubelet that share their CPUs.
+    pub without_kubernetes: bool,
 }
 
 /// A running cluster. Dropped, it is taken down, unless it was detached or attached to.
@@ -49,7 +51,8 @@ struct Parts {
 }
 
 impl Cluster {
-    /// Checks the machine, builds what the cache lacks, starts the cluster and waits until all nodes are Ready.
+    /// Checks the machine, builds what the cache lacks, starts the cluster and waits until all nodes are Ready, or can be
+    /// asked where there is no Kubernetes.
     ///
     /// # Errors
     /// The machine lacks something, or a part failed; logs are saved then, the error names where, and all is gone.
@@ -217,24 +220,29 @@ impl Cluster {
     fn bring_up(&mut self, parts: &Parts, options: &Options) -> Result<()> {
         let steps = self.cache.steps();
         let secrets = Secrets::make(self.holder.folder())?;
-        steps.run("starting the nodes' machines, etcd and the API server", || {
-            self.launch(parts, &secrets, options.rocade.as_deref())
-        })?;
+        let what = if options.without_kubernetes { "" } else { ", etcd and the API server" };
+        let what = format!("starting the nodes' machines{what}");
+        steps.run(&what, || self.launch(parts, &secrets, options))?;
+        if options.without_kubernetes {
+            return steps.run("waiting for a shell in each node", || self.open_shells());
+        }
         steps.run("waiting for the API server", || self.await_api())?;
         self.children.extend(control_plane::start_control(&self.holder, &parts.programs, &secrets)?);
         steps.run("waiting for a shell in each node", || self.open_shells())?;
         steps.run("waiting until all nodes are Ready", || self.wait_nodes_ready(START_LIMIT))
     }
 
-    fn launch(&mut self, parts: &Parts, secrets: &Secrets, rocade: Option<&Path>) -> Result<()> {
-        let seed = node::Seed { secrets, rocade };
+    fn launch(&mut self, parts: &Parts, secrets: &Secrets, options: &Options) -> Result<()> {
+        let seed = node::Seed { secrets, options };
         for (at, name) in plan::NODES.iter().enumerate() {
             let place = self.holder.folder().join(format!("{name}-seed.tar"));
             seed.write(at + 1, &place)?;
             let child = node::start(&self.holder, at + 1, &parts.kernel, &parts.disk, &place)?;
             self.children.push((format!("{name}-qemu"), child));
         }
-        self.children.extend(control_plane::start_api(&self.holder, &parts.programs, secrets)?);
+        if !options.without_kubernetes {
+            self.children.extend(control_plane::start_api(&self.holder, &parts.programs, secrets)?);
+        }
         Ok(())
     }
 

@@ -38,7 +38,7 @@ pub fn run_demo(cache: &Cache, keep: bool) -> Result<bool> {
     host_packages::install(cache)?;
     let rocade = product::build(cache.steps())?;
     let mut lines = show_rows(&chain::recorded_rows(), &Binary::of(&rocade));
-    let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()) })?;
+    let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()), ..Options::default() })?;
     product::give(cache, &cluster, &rocade)?;
     let chain = Chain::on(cluster);
     lines.extend(show_rows(&chain::cluster_rows(), &chain));

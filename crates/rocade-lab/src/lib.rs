@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod kubernetes;
 pub mod launch;
 pub mod native;
+pub mod paired;
 pub mod peer;
 pub mod preflight;
 mod process;

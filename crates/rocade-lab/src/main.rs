@@ -116,7 +116,7 @@ fn up(cache: &Cache, rocade: Option<PathBuf>) -> Result<()> {
     }
     preflight::require(cache)?;
     let rocade = rocade.map_or_else(|| product::build(cache.steps()), Ok)?;
-    let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()) })?;
+    let cluster = Cluster::start(cache, &Options { rocade: Some(rocade.clone()), ..Options::default() })?;
     product::give(cache, &cluster, &rocade)?;
     cluster.detach()?;
     cache.steps().note("the lab is up: rocade-lab status, sh NODE, kubectl …; rocade-lab down ends it");

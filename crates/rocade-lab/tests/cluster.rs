@@ -94,7 +94,7 @@ fn start(chain: &Shared<Chain>, binary: &Shared<Binary>) -> Result<()> {
     let cache = Cache::open(Steps::new())?;
     let rocade = product::build(cache.steps())?;
     *binary.lock().expect("no trial panics") = Some(Binary::of(&rocade));
-    let cluster = Cluster::start(&cache, &Options { rocade: Some(rocade.clone()) })?;
+    let cluster = Cluster::start(&cache, &Options { rocade: Some(rocade.clone()), ..Options::default() })?;
     product::give(&cache, &cluster, &rocade)?;
     *chain.lock().expect("no trial panics") = Some(Chain::on(cluster));
     Ok(())

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use anyhow::{Context, Result};
 
 use super::control_plane::Secrets;
-use super::plan;
+use super::{Options, plan};
 use crate::command;
 use crate::holder::Holder;
 use crate::kernel::Kernel;
@@ -20,8 +20,7 @@ const CONTAINERD: &str = include_str!("containerd.toml");
 #[derive(Debug)]
 pub(super) struct Seed<'a> {
     pub(super) secrets: &'a Secrets,
-    /// Put at /usr/local/bin/rocade.
-    pub(super) rocade: Option<&'a Path>,
+    pub(super) options: &'a Options,
 }
 
 impl Seed<'_> {
@@ -36,7 +35,7 @@ impl Seed<'_> {
         let json = |value: serde_json::Value| value.to_string().into_bytes();
         put("lab/init", INIT.as_bytes())?;
         put("lab/containerd.toml", CONTAINERD.as_bytes())?;
-        put("lab/node.env", render_environment(number).as_bytes())?;
+        put("lab/node.env", render_environment(number, self.options).as_bytes())?;
         put("lab/network", plan::render_node_network(number).as_bytes())?;
         put("lab/kubeconfig", &json(plan::kubeconfig(&self.secrets.token, "/lab/lab.crt")))?;
         put("lab/kubelet.json", &json(plan::kubelet_configuration()))?;
@@ -50,7 +49,7 @@ impl Seed<'_> {
         put("lab/lab.key", &fs::read(&self.secrets.key)?)?;
         put("root/.ssh/authorized_keys", &fs::read(self.secrets.login.with_extension("pub"))?)?;
         put("etc/hosts", render_hosts().as_bytes())?;
-        if let Some(rocade) = self.rocade {
+        if let Some(rocade) = &self.options.rocade {
             fs::create_dir_all(tree.path().join("usr/local/bin"))?;
             let place = tree.path().join("usr/local/bin/rocade");
             command::run(Command::new("strip").arg("-o").arg(place).arg(rocade))?;
@@ -102,10 +101,11 @@ fn drive(file: &Path, options: &str) -> String {
     format!("if=virtio,format=raw,{options},file={}", file.display().to_string().replace(',', ",,"))
 }
 
-fn render_environment(number: usize) -> String {
+fn render_environment(number: usize, options: &Options) -> String {
     let rails: Vec<String> = (1..=plan::RAILS.len()).map(|rail| rail.to_string()).collect();
     let (name, address) = (plan::NODES[number - 1], plan::address(number));
-    format!("NODE={name}\nADDRESS={address}\nRAILS='{}'\n", rails.join(" "))
+    let kubernetes = if options.without_kubernetes { "" } else { "1" };
+    format!("NODE={name}\nADDRESS={address}\nRAILS='{}'\nKUBERNETES={kubernetes}\n", rails.join(" "))
 }
 
 fn render_hosts() -> String {
