@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use super::{Case, Rule, Sheet, is_reached};
 use crate::finding::Severity;
 use crate::host::{CharDevice, GidEntry, GidType, Hca, Pod, Port, Transport, Usable};
-use crate::names::PciAddress;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -100,18 +99,35 @@ fn granted_without_address(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     for hca in opened(case).filter(|hca| is_roce(hca) && is_granted(case, hca) != Some(false)) {
         if own_gids(case, hca).is_empty() {
             let rail = rail_of(case, hca).map_or_else(String::new, |rail| format!(" (rail {rail})"));
-            let seen = "granted, but no GID of it belongs to this Pod's interfaces: no address on that rail";
+            let (held, ask) = match nothing_is_meant(case) {
+                true => (
+                    "opens as all do here, granted by nobody",
+                    "ask for the resource of the HCA that is meant, and ",
+                ),
+                false => ("granted", ""),
+            };
+            let seen =
+                format!("{held}, but no GID of it belongs to this Pod's interfaces: no address on that rail");
             let finding = sheet.find(&hca.name, seen, "an address of the Pod on it");
             finding.cure = format!(
-                "attach a network on the rail of {}{rail} with an address, or use the host's network",
+                "{ask}attach a network on the rail of {}{rail} with an address, or use the host's network",
                 hca.name
             );
         }
     }
 }
 
+/// Whether nothing says what was granted and no node is missing, as in a privileged container: then none of the HCAs was
+/// meant for this Pod more than another.
+fn nothing_is_meant(case: &Case<'_>) -> bool {
+    case.host.hcas.iter().all(|hca| is_granted(case, hca).is_none() && is_reached(hca))
+}
+
 fn address_without_grant(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    let Some(_) = pod(case) else { return };
+    // The host's network has the addresses of all rails: they are not the Pod's.
+    if pod(case).is_none() || case.host.initial_netns == Some(true) {
+        return;
+    }
     for hca in case.host.hcas.iter().filter(|hca| !is_reached(hca)) {
         let own: Vec<&GidEntry> = all_own_gids(case, hca).collect();
         let Some(first) = own.iter().find(|gid| !gid.gid.is_link_local() && gid.address.is_some()) else {
@@ -178,24 +194,22 @@ fn verdict(case: &Case<'_>, sheet: &mut Sheet<'_>) {
 }
 
 fn stale_node(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    for Stale { granted, holder, address } in stale(case) {
+    for Stale { granted, holder, named } in stale(case) {
         let Some(node) = &holder.uverbs else { continue };
         let now =
             holder.pci_address.map_or_else(|| "no PCI function".to_owned(), |address| address.to_string());
-        let today = granted.map_or_else(
-            || format!("{address}, which has no HCA now"),
-            |hca| match &hca.uverbs {
-                Some(d) => {
-                    format!("{address}, which is {} with {} ({}:{})", hca.name, d.node, d.major, d.minor)
-                }
-                None => format!("{address}, which is {}", hca.name),
-            },
-        );
+        let today = match granted {
+            None => format!("{named}, which has no HCA now"),
+            Some(hca) if *hca.name.as_str() == *named => named.clone(),
+            Some(hca) => format!("{named}, which is {}", hca.name),
+        };
+        let its = granted.and_then(|hca| hca.uverbs.as_ref());
+        let its = its.map_or_else(String::new, |d| format!(" with {} ({}:{})", d.node, d.major, d.minor));
         let seen = format!(
-            "{}:{} is {} ({now}) now; the grant was {today}: stale grant after a driver reload",
+            "{}:{} is {} ({now}) now; the grant was {today}{its}: stale grant after a driver reload",
             node.major, node.minor, holder.name
         );
-        sheet.find(&node.node, seen, format!("the node of {address}"));
+        sheet.find(&node.node, seen, format!("the node of {named}"));
         let ports = holder.ports.iter().flat_map(|port| port.umad.iter().chain(&port.issm));
         let others: Vec<&str> =
             ports.filter(|device| device.is_there()).map(|device| device.node.as_str()).collect();
@@ -203,7 +217,7 @@ fn stale_node(case: &Case<'_>, sheet: &mut Sheet<'_>) {
             sheet.find(
                 others.join(", "),
                 format!("the same: {}'s now", holder.name),
-                format!("the nodes of {address}"),
+                format!("the nodes of {named}"),
             );
         }
     }
@@ -215,7 +229,9 @@ fn granted_without_node(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         let node = hca.uverbs.as_ref().map_or_else(|| "its node".to_owned(), CharDevice::path);
         sheet.find(&hca.name, format!("granted, {node} is not in this Pod"), "the node");
     }
-    for (source, name) in crate::pod::lost_grants(case.host) {
+    // Where no HCA is seen at all, that is the matter, which is RDC101.
+    let lost = crate::pod::lost_grants(case.host).into_iter().filter(|_| !case.host.hcas.is_empty());
+    for (source, name) in lost {
         sheet.find(name, format!("{source} grants it, no HCA here is called so"), "the granted HCA");
     }
 }
@@ -302,23 +318,36 @@ fn is_granted(case: &Case<'_>, hca: &Hca) -> Option<bool> {
 
 /// A node that opens another HCA than the granted one.
 struct Stale<'a> {
-    /// The HCA that sits on the granted PCI function now.
+    /// The HCA that was granted, by what it is now.
     granted: Option<&'a Hca>,
     /// The HCA that the node opens.
     holder: &'a Hca,
-    address: PciAddress,
+    /// How the grant names it: by PCI address, or by name.
+    named: String,
 }
 
 /// An HCA that can be opened and was not granted, beside a granted one that cannot: the node kept its number, and the
-/// number moved.
+/// number moved. Of a grant by name the HCA must still be here: else nothing tells that its number was given away.
 fn stale<'a>(case: &Case<'a>) -> impl Iterator<Item = Stale<'a>> {
     let grants = pod(case).and_then(|pod| pod.grants.as_ref()).into_iter().flatten();
     let lost = grants.filter_map(|grant| {
-        let granted = case.host.hcas.iter().find(|hca| hca.pci_address == grant.pci_address);
-        (!granted.is_some_and(is_reached)).then_some((granted, grant.pci_address?))
+        let (granted, named) = match grant.pci_address {
+            Some(address) => {
+                let hca = case.host.hcas.iter().find(|hca| hca.pci_address == Some(address));
+                (hca, address.to_string())
+            }
+            None => {
+                let hca = case.host.hca(grant.hca.as_deref()?)?;
+                (Some(hca), hca.name.to_string())
+            }
+        };
+        (!granted.is_some_and(is_reached)).then_some((granted, named))
     });
+    let mut lost: Vec<_> = lost.collect();
+    // A grant names each port.
+    lost.dedup_by(|one, other| one.1 == other.1);
     let wrong: Vec<&Hca> = opened(case).filter(|hca| is_granted(case, hca) == Some(false)).collect();
-    lost.zip(wrong).map(|((granted, address), holder)| Stale { granted, holder, address })
+    lost.into_iter().zip(wrong).map(|((granted, named), holder)| Stale { granted, holder, named })
 }
 
 fn is_roce(hca: &Hca) -> bool {

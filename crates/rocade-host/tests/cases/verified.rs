@@ -195,7 +195,42 @@ fn where_every_hca_opens_and_nothing_was_granted_one_that_works_is_enough() {
     let verdict = verify(&host, &Within::default());
     assert!(verdict.pass, "{}", verdict.reason);
     assert!(verdict.reason.contains("mlx5_0/1 with 10.8.10.4"), "{}", verdict.reason);
-    assert_eq!(found(&verdict, "RDC601").unwrap().finding.severity, Severity::Warning);
+    let unused = &found(&verdict, "RDC601").unwrap().finding;
+    assert_eq!(unused.severity, Severity::Warning);
+    assert!(unused.seen.contains("granted by nobody"), "{unused}");
+}
+
+#[test]
+fn where_every_hca_opens_and_none_has_an_address_the_resource_is_asked_for_as_well() {
+    let mut host = Recording::of("seed-4hca-bond").host();
+    host.netdevs.retain(|netdev| netdev.name == "lo");
+    host.pod = Some(Pod::default());
+    judge(&mut host);
+    let verdict = verify(&host, &Within::default());
+    assert_reason(&verdict, "RDC601", "granted by nobody");
+    let cure = &found(&verdict, "RDC601").unwrap().finding.cure;
+    assert!(cure.starts_with("ask for the resource of the HCA that is meant, and attach"), "{cure}");
+}
+
+/// A node keeps its number over a reload of the driver, in which the number goes to another HCA.
+#[test]
+fn a_node_that_is_another_hcas_now_is_told_where_the_grant_is_a_name() {
+    let mut host = Recording::of("stale-grant-pod").host();
+    let grants = host.pod.as_mut().unwrap().grants.as_mut().unwrap();
+    let by_name = |port: u32| PodGrant {
+        source: format!("ROCADE_GRANT_A:{port}"),
+        hca: Some("mlx5_2".into()),
+        ..PodGrant::default()
+    };
+    *grants = vec![by_name(1), by_name(2)];
+    judge(&mut host);
+    let verdict = verify(&host, &Within::default());
+    assert_reason(&verdict, "RDC605", "231:194 is mlx5_3 (0000:72:00.0) now");
+    assert!(verdict.reason.contains("the grant was mlx5_2 with uverbs3 (231:195)"), "{}", verdict.reason);
+    host.hcas.retain(|hca| hca.name.as_str() != "mlx5_2");
+    let gone = verify(&host, &Within::default());
+    assert!(found(&gone, "RDC605").is_none(), "it may be gone, and the other open for another reason");
+    assert!(found(&gone, "RDC606").is_some() && !gone.pass);
 }
 
 #[test]
@@ -293,6 +328,7 @@ fn a_grant_without_any_device_in_sys_is_told_as_such() {
     let verdict = verify(&host, &Within::default());
     assert_reason(&verdict, "RDC101", "ROCADE_GRANT_A says that an HCA was granted");
     assert!(!found(&verdict, "RDC101").unwrap().finding.cure.contains("resources.limits"));
+    assert!(found(&verdict, "RDC606").is_none(), "no single HCA is missing where none is seen");
 }
 
 #[test]
@@ -311,4 +347,7 @@ fn a_network_on_a_rail_that_was_not_granted_fails_no_pod_whose_grant_works() {
     assert!(verdict.pass, "{}", verdict.reason);
     let finding = &found(&verdict, "RDC602").unwrap().finding;
     assert_eq!((finding.subject.as_str(), finding.severity), ("mlx5_4", Severity::Warning));
+    host.initial_netns = Some(true);
+    let on_host = verify(&host, &Within::default());
+    assert!(on_host.pass && found(&on_host, "RDC602").is_none(), "the host's addresses are not the Pod's");
 }
