@@ -30,8 +30,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS; what it finds new is kept in fuzz/fo
 sanitize: ## the tests of the crate with unsafe code that need no device, with the address sanitizer
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --quiet --package rocade-verbs --lib --target $$(rustc --print host-tuple)
 
-bench: ## what reading a host costs, against the files alone (needs strace, /dev/shm) and on a live node (needs root), the agent beside the peer, and tests beside perftest's
+bench: ## what reading a host and a probe cost, against the files alone (needs strace, /dev/shm) and on a live node (needs root), the agent beside the peer, and tests beside perftest's
 	cargo bench --quiet --package rocade-host --bench reading
+	cargo bench --quiet --package rocade --bench probe
 	cargo bench --quiet --package rocade-lab --features bench --bench live
 	cargo bench --quiet --package rocade-lab --features bench --bench beside_the_peer
 	cargo bench --quiet --package rocade-lab --features bench --bench beside_perftest

@@ -1,7 +1,7 @@
 //! What belongs together on a host, told from facts that were read one by one: bonds and children of a port's netdev,
 //! representors, planes, and HCAs of one card, function or physical port. Reads nothing, judges nothing.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::host::{Companion, FunctionKind, Hca, Host, Netdev, Planes, PlanesVerdict, Port, Relation};
 use crate::names::{Guid, HcaName, PortNum};
@@ -104,15 +104,15 @@ fn tell_planes(netdevs: &[Netdev], hca: &Hca) -> Option<Planes> {
 
 /// HCAs by what they may share.
 struct Groups<'a> {
-    by_function: HashMap<crate::names::PciAddress, Vec<&'a Hca>>,
-    by_slot: HashMap<(u32, u8, u8), Vec<&'a Hca>>,
-    by_image: HashMap<Guid, Vec<&'a Hca>>,
+    by_function: BTreeMap<crate::names::PciAddress, Vec<&'a Hca>>,
+    by_slot: BTreeMap<(u32, u8, u8), Vec<&'a Hca>>,
+    by_image: BTreeMap<Guid, Vec<&'a Hca>>,
 }
 
 impl<'a> Groups<'a> {
     fn of(hcas: &'a [Hca]) -> Self {
         let mut groups =
-            Groups { by_function: HashMap::new(), by_slot: HashMap::new(), by_image: HashMap::new() };
+            Groups { by_function: BTreeMap::new(), by_slot: BTreeMap::new(), by_image: BTreeMap::new() };
         for hca in hcas.iter().filter(|hca| hca.function != Some(FunctionKind::Sf)) {
             if let Some(address) = hca.pci_address {
                 groups.by_function.entry(address).or_default().push(hca);

@@ -97,7 +97,7 @@ pub fn verify(host: &Host, within: &Within) -> Verdict {
     let usable = is_usable(host, &hcas);
     if usable {
         let bound = is_bound(host, &hcas);
-        let milder = findings.iter_mut().filter(|finding| !bound || weight::is_spare_network(finding));
+        let milder = findings.iter_mut().filter(|finding| !bound || weight::is_of_others(finding));
         milder.for_each(|finding| weight::soften(finding, &hcas));
     }
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), weight::rank(finding.code)));

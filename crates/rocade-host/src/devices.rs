@@ -1,6 +1,6 @@
 //! The RDMA char devices: the kernel's numbers from the class directories, and what /dev/infiniband holds.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rocade_core::host::{OpenNode, Unknown};
@@ -8,6 +8,7 @@ use rocade_core::{Accessible, CharDevice, Hca};
 
 use crate::attributes::{parse_number, read_text};
 use crate::root::{Root, Stat};
+use crate::scope::Scope;
 
 const NODES: &str = "/dev/infiniband";
 
@@ -15,13 +16,13 @@ const NODES: &str = "/dev/infiniband";
 #[derive(Default)]
 pub(crate) struct CharDevices {
     /// Number → name of the HCA.
-    owners: HashMap<(u32, u32), String>,
-    verbs: HashMap<String, (CharDevice, Option<u32>)>,
-    mad: HashMap<(String, u32, Kind), CharDevice>,
+    owners: BTreeMap<(u32, u32), String>,
+    verbs: BTreeMap<String, (CharDevice, Option<u32>)>,
+    mad: BTreeMap<(String, u32, Kind), CharDevice>,
 }
 
 /// What a device of class infiniband_mad is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// Management datagrams.
     Umad,
@@ -30,17 +31,21 @@ pub(crate) enum Kind {
 }
 
 impl CharDevices {
-    /// Reads the classes infiniband_verbs and infiniband_mad.
-    pub(crate) fn read(root: &Root, unknown: &mut Unknown) -> CharDevices {
+    /// Reads the classes infiniband_verbs and infiniband_mad; in a lean reading not the latter.
+    pub(crate) fn read(root: &Root, scope: Scope, unknown: &mut Unknown) -> CharDevices {
         let mut devices = CharDevices::default();
         for (name, dir) in read_class(root, "infiniband_verbs", "uverbs", unknown) {
             if let (Ok(hca), Some(device)) =
                 (read_text(root, &dir.join("ibdev")), read_device(root, &name, &dir))
             {
                 devices.owners.insert((device.major, device.minor), hca.clone());
-                let abi = read_text(root, &dir.join("abi_version")).ok();
-                devices.verbs.insert(hca, (device, abi.and_then(|abi| parse_number(&abi))));
+                let abi = || parse_number(&read_text(root, &dir.join("abi_version")).ok()?);
+                let abi = if scope.lean { None } else { abi() };
+                devices.verbs.insert(hca, (device, abi));
             }
+        }
+        if scope.lean {
+            return devices;
         }
         for (name, dir) in read_class(root, "infiniband_mad", "umad", unknown) {
             let kind = if name.starts_with("issm") { Kind::Issm } else { Kind::Umad };
@@ -112,9 +117,9 @@ fn read_class(root: &Root, class: &str, field: &str, unknown: &mut Unknown) -> V
     };
     let device = |name: std::ffi::OsString| {
         let dir = root.member(&class, &name).ok()?;
-        (name != "abi_version").then(|| (name.to_string_lossy().into_owned(), dir))
+        Some((name.to_string_lossy().into_owned(), dir))
     };
-    names.into_iter().filter_map(device).collect()
+    names.into_iter().filter(|name| name != "abi_version").filter_map(device).collect()
 }
 
 fn read_device(root: &Root, node: &str, dir: &Path) -> Option<CharDevice> {

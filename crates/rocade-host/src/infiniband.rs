@@ -1,13 +1,13 @@
 //! The RDMA devices: /sys/class/infiniband downward, whatever the vendor. A device's own facts are read in `hca`, its
 //! ports in `port`, GID tables in `gids`; the netdev of a port is found in `port_netdev`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use rocade_core::host::{Counter, Unknown};
 use rocade_core::names::{Pkey, compare_natural};
-use rocade_core::{Hca, HcaName, Host, Netdev, PortNum};
+use rocade_core::{Accessible, Hca, HcaName, Host, Netdev, PortNum};
 
 use crate::attributes::read_text;
 use crate::counters::read_counters;
@@ -30,7 +30,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) devices: &'a CharDevices,
     pub(crate) netlink: &'a NetlinkNetdevs,
     /// HCA → the HCA that it is a part of, by RDMA netlink.
-    pub(crate) parts: HashMap<String, String>,
+    pub(crate) parts: BTreeMap<String, String>,
 }
 
 /// All HCAs, by name. One that is listed but gone is named in `unknown`.
@@ -82,6 +82,10 @@ fn read_hca(around: &Surroundings<'_>, name: &OsStr) -> Result<Hca, String> {
     let root = around.root;
     let hca_name: HcaName = name.to_str().ok_or("name is not UTF-8")?.parse().map_err(|e| format!("{e}"))?;
     let dir = root.member(CLASS, name).map_err(|refusal| refusal.to_string())?;
+    let place = Place::of(&dir);
+    if let Some(seen) = around.scope.lean.then(|| seen_only(around, &hca_name, &place)).flatten() {
+        return Ok(seen);
+    }
     let ports = match root.list(dir.join("ports")) {
         Ok(ports) => ports,
         Err(refusal) if refusal.is_absent() => return Err(format!("{refusal}: listed, but gone")),
@@ -90,7 +94,6 @@ fn read_hca(around: &Surroundings<'_>, name: &OsStr) -> Result<Hca, String> {
     let mut numbers: Vec<u32> = ports.iter().filter_map(|port| port.to_str()?.parse().ok()).collect();
     numbers.sort_unstable();
 
-    let place = Place::of(&dir);
     let mut hca = hca::read_device(around, hca_name, &dir, &place);
     for number in &numbers {
         let port = port::read_port(around, &hca, &dir, *number, numbers.len() == 1);
@@ -106,6 +109,14 @@ fn read_hca(around: &Surroundings<'_>, name: &OsStr) -> Result<Hca, String> {
         None => hca.switch_management = Some(false),
     }
     Ok(hca)
+}
+
+/// An HCA whose node is not here, without anything that had to be read for it.
+fn seen_only(around: &Surroundings<'_>, name: &HcaName, place: &Place) -> Option<Hca> {
+    let uverbs = around.devices.verbs(name.as_str());
+    let is_missing = uverbs.as_ref().is_none_or(|device| device.accessible == Accessible::Missing);
+    let pci_address = place.function.as_ref().map(|(address, _)| *address);
+    is_missing.then(|| Hca { uverbs, pci_address, ..Hca::new(name.clone()) })
 }
 
 /// The netdev that rxe says it lies on.

@@ -46,8 +46,10 @@ pub use scrub::{Key, Scrubber};
 pub use statistics::{StatisticsRecord, decode_statistics};
 pub use surroundings::pod::read_variables;
 
-use rocade_core::Host;
+use std::collections::BTreeMap;
+
 use rocade_core::host::{SCHEMA_VERSION, Unknown};
+use rocade_core::{Host, NetnsMode};
 
 /// All of a host. Total: what cannot be read is null and named in `unknown`, and nothing keeps the rest from being
 /// read. Nothing is judged yet: see `rocade_core::judge`.
@@ -58,30 +60,27 @@ pub fn read_host(root: &Root) -> Host {
 /// As much of a host as is asked for.
 pub fn read_parts(root: &Root, scope: Scope) -> Host {
     let mut unknown = Unknown::new();
-    let kernel = kernel::read_release(root, &mut unknown);
-    let (rdma_core, netns_mode) = kernel::read_rdma_core(root, &mut unknown);
-    let netdevs = netdevs::read_netdevs(root, &mut unknown);
-    let devices = devices::CharDevices::read(root, &mut unknown);
-    let netlink = port_netdev::NetlinkNetdevs::read(root, rdma_core != Some(false), &mut unknown);
-    let parts = root.rdma_devices().unwrap_or_default();
+    let told = if scope.lean { Told::default() } else { read_told(root, &mut unknown) };
+    let netdevs = netdevs::read_netdevs(root, scope, &mut unknown);
+    let devices = devices::CharDevices::read(root, scope, &mut unknown);
     let around = infiniband::Surroundings {
         root,
         scope,
         netdevs: &netdevs,
         devices: &devices,
-        netlink: &netlink,
-        parts: parts.into_iter().filter_map(|device| Some((device.name, device.parent?))).collect(),
+        netlink: &told.netlink,
+        parts: told.parts,
     };
     let hcas = infiniband::read_hcas(&around, &mut unknown);
     let mut host = Host {
         schema_version: SCHEMA_VERSION,
-        kernel,
-        rdma_core,
-        netns_mode,
+        kernel: told.kernel,
+        rdma_core: told.rdma_core,
+        netns_mode: told.netns_mode,
         orphan_uverbs: devices.orphans(&hcas),
         hcas,
         netdevs,
-        rdma_cm: devices::read_rdma_cm(root),
+        rdma_cm: if scope.lean { None } else { devices::read_rdma_cm(root) },
         unknown,
         ..Host::default()
     };
@@ -103,4 +102,23 @@ pub fn read_parts(root: &Root, scope: Scope) -> Host {
     rocade_core::relate::fill(&mut host);
     rocade_core::distance::fill(&mut host);
     host
+}
+
+/// What the kernel tells of itself, and of its RDMA devices by netlink.
+#[derive(Default)]
+struct Told {
+    kernel: Option<String>,
+    rdma_core: Option<bool>,
+    netns_mode: Option<NetnsMode>,
+    netlink: port_netdev::NetlinkNetdevs,
+    parts: BTreeMap<String, String>,
+}
+
+fn read_told(root: &Root, unknown: &mut Unknown) -> Told {
+    let kernel = kernel::read_release(root, unknown);
+    let (rdma_core, netns_mode) = kernel::read_rdma_core(root, unknown);
+    let netlink = port_netdev::NetlinkNetdevs::read(root, rdma_core != Some(false), unknown);
+    let parts = root.rdma_devices().unwrap_or_default();
+    let parts = parts.into_iter().filter_map(|device| Some((device.name, device.parent?))).collect();
+    Told { kernel, rdma_core, netns_mode, netlink, parts }
 }

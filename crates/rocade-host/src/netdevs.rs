@@ -1,6 +1,6 @@
 //! The network interfaces of this namespace: by route netlink, or by /sys/class/net where that is not to be had.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rocade_core::Netdev;
@@ -10,12 +10,13 @@ use crate::attributes::{Attributes, parse_number, parse_text, read_link_name, re
 use crate::netlink::{Address, Link};
 use crate::pci::Place;
 use crate::root::{Answer, Root};
+use crate::scope::Scope;
 
 /// IFF_UP (include/uapi/linux/if.h).
 const IFF_UP: u32 = 1;
 
 /// All interfaces, by index. Without netlink their addresses are unknown.
-pub(crate) fn read_netdevs(root: &Root, unknown: &mut Unknown) -> Vec<Netdev> {
+pub(crate) fn read_netdevs(root: &Root, scope: Scope, unknown: &mut Unknown) -> Vec<Netdev> {
     let links = read_links(root);
     let addresses = root.addresses();
     if let Err(refusal) = addresses {
@@ -24,7 +25,8 @@ pub(crate) fn read_netdevs(root: &Root, unknown: &mut Unknown) -> Vec<Netdev> {
     match links {
         Ok(links) => {
             let mut netdevs = join(links, &addresses.unwrap_or_default());
-            netdevs.iter_mut().filter(|netdev| netdev.kind.is_none()).for_each(|n| read_place(root, n));
+            let placed = netdevs.iter_mut().filter(|netdev| !scope.lean && netdev.kind.is_none());
+            placed.for_each(|netdev| read_place(root, netdev));
             netdevs
         }
         Err(refusal) => {
@@ -51,7 +53,7 @@ pub(crate) fn read_links(root: &Root) -> Answer<Vec<Link>> {
 
 fn join(mut links: Vec<Link>, addresses: &[Address]) -> Vec<Netdev> {
     links.sort_by_key(|link| link.index);
-    let names: HashMap<u32, String> = links.iter().map(|l| (l.index, l.name.clone())).collect();
+    let names: BTreeMap<u32, String> = links.iter().map(|l| (l.index, l.name.clone())).collect();
     let name = |index: Option<u32>| names.get(&index?).cloned();
     let netdev = |link: Link| Netdev {
         parent: name(link.lower.filter(|lower| is_stacked(&link, *lower))),

@@ -1,7 +1,7 @@
 //! Which netdev a port belongs to. sysfs has no such link: the GID table, RDMA netlink and the parent device's
 //! netdevs each tell a part, and a bond hides its members.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use rocade_core::host::Unknown;
@@ -15,7 +15,8 @@ use crate::root::Root;
 const IPOIB: u16 = 32;
 
 /// The netdev of each port by RDMA netlink, as far as the kernel names one.
-pub(crate) struct NetlinkNetdevs(Option<HashMap<(String, u32), Option<String>>>);
+#[derive(Default)]
+pub(crate) struct NetlinkNetdevs(Option<BTreeMap<(String, u32), Option<String>>>);
 
 impl NetlinkNetdevs {
     /// Asks RDMA netlink. A kernel without RDMA has no ports; that is no gap in knowledge.

@@ -113,6 +113,15 @@ impl Root {
         Root::recorded(path, &text)
     }
 
+    /// The same host for one reading in this thread, with the directories that it is at kept open; nobody waits for it.
+    /// None where nothing is to be kept.
+    pub fn at_once(&self) -> Option<Root> {
+        match &self.0 {
+            Filling::Live(live) => Some(Root(Filling::Live(live.for_one_reading(None)))),
+            Filling::Recorded(_) => None,
+        }
+    }
+
     /// Content of a file.
     pub fn read(&self, path: impl AsRef<Path>) -> Answer<Vec<u8>> {
         match &self.0 {

@@ -54,7 +54,7 @@ pub(crate) fn read_for_roles(root: &Root, host: &mut Host) {
 
 /// What tells whether a Pod can use RDMA, and no more.
 pub(crate) fn read_for_pod(root: &Root, host: &mut Host) {
-    settings::read_for_pod(root, host);
+    settings::read_memlock(root, host);
     pod::read(root, host);
 }
 

@@ -18,6 +18,7 @@ mod broken;
 mod environment;
 mod limits;
 mod link;
+mod looped;
 mod matrix;
 mod nodes;
 mod peers;
@@ -137,6 +138,7 @@ pub fn cluster_rows() -> Vec<Row<Chain>> {
         privileges::rows(),
         pods::rows(),
         environment::rows(),
+        looped::rows(),
         pingpong::rows(),
     ];
     parts.into_iter().flatten().collect()

@@ -25,16 +25,23 @@ pub(crate) struct Cli {
     pub(crate) no_color: bool,
 }
 
-/// The command line of a command that stays. Read alone, nothing is made of what the other commands understand, which
-/// would stay in memory as well.
+/// The command line of commands that are read without the others: what is made of what all of them understand would stay in
+/// memory with a command that stays, and takes longer than all that a probe does.
 #[derive(Debug, Parser)]
 #[command(name = "rocade", version)]
-struct ResidentCli {
+struct PartCli<C: Subcommand> {
     #[command(subcommand)]
-    command: Resident,
+    command: C,
     /// No colours, as with the variable NO_COLOR; they never say what words do not
     #[arg(long, global = true)]
     no_color: bool,
+}
+
+/// Commands that probes run, again and again.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Probing {
+    /// Say PASS or FAIL inside a Pod: what was granted, opens, has an address and can lock memory
+    Verify(verify::Args),
 }
 
 /// Commands that stay.
@@ -49,11 +56,27 @@ impl Cli {
     /// Reads a command line; ends the process, as clap does, with help, version or an error.
     pub(crate) fn read(args: Vec<OsString>) -> Cli {
         let first = args.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-        if !Resident::has_subcommand(first) {
-            return Cli::parse_from(args);
+        if Resident::has_subcommand(first) {
+            PartCli::parse_from(args).whole(Command::Resident)
+        } else if Probing::has_subcommand(first) {
+            PartCli::parse_from(args).whole(Command::Probing)
+        } else {
+            Cli::parse_from(args)
         }
-        let ResidentCli { command, no_color } = ResidentCli::parse_from(args);
-        Cli { command: Command::Resident(command), no_color }
+    }
+
+    /// The arguments of a command that says nothing, and so needs neither log nor terminal.
+    pub(crate) fn probe(&self) -> Option<&verify::Args> {
+        match &self.command {
+            Command::Probing(Probing::Verify(args)) if args.is_probe() => Some(args),
+            _ => None,
+        }
+    }
+}
+
+impl<C: Subcommand> PartCli<C> {
+    fn whole(self, command: fn(C) -> Command) -> Cli {
+        Cli { command: command(self.command), no_color: self.no_color }
     }
 }
 
@@ -71,8 +94,8 @@ pub(crate) enum Command {
     /// Look at configurations of the agent without running it
     #[command(subcommand)]
     Config(config::Command),
-    /// Say PASS or FAIL inside a Pod: what was granted, opens, has an address and can lock memory
-    Verify(verify::Args),
+    #[command(flatten)]
+    Probing(Probing),
     /// Tell the variables by which NCCL, UCX, NVSHMEM, libfabric and Gloo use the HCAs that were granted here
     Env(env::Args),
     /// Set those variables and become a program
@@ -112,7 +135,7 @@ impl Command {
             Command::Plan(args) => plan::run(&args),
             Command::Snapshot(args) => snapshot::run(&args),
             Command::Config(command) => config::run(&command),
-            Command::Verify(args) => verify::run(&args),
+            Command::Probing(Probing::Verify(args)) => verify::run(&args),
             Command::Env(args) => env::run(&args),
             Command::Exec(args) => Ok(exec::run(&args)),
             Command::Lint(args) => lint::run(&args),

@@ -41,6 +41,9 @@ fn main() -> ExitCode {
         return outcome::report(link.run()).into();
     }
     let cli = Cli::read(agent::with_two_dashes(std::env::args_os()));
+    if let Some(args) = cli.probe() {
+        return outcome::report(verify::probe(args)).into();
+    }
     let log = log::start(cli.command.log_level(), cli.command.log_format(), cli.no_color);
     outcome::report(cli.command.run(Terminal::of_stdout(cli.no_color), log)).into()
 }

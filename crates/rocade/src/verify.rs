@@ -7,9 +7,11 @@ mod traffic;
 
 use std::error::Error;
 use std::iter;
+use std::mem::ManuallyDrop;
 
 use clap::ValueEnum;
 use rocade_core::check::Within;
+use rocade_core::host::Limit;
 use rocade_core::verify::{Verdict, verify};
 use rocade_core::{Host, judge};
 use rocade_host::{Root, Scope, read_ipc_lock, read_parts, try_verbs};
@@ -48,9 +50,31 @@ enum Form {
     Yaml,
 }
 
+impl Args {
+    /// Whether nothing is to be said.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.probe
+    }
+}
+
+/// The exit code alone. Read in this thread, without a second one that would go around files that never answer: whoever
+/// probes has a time limit.
+pub(crate) fn probe(args: &Args) -> anyhow::Result<Outcome> {
+    let root = args.source.open()?;
+    // The process ends next: the kernel closes what is still open.
+    let root = ManuallyDrop::new(root.at_once().unwrap_or(root));
+    let mut host = read_parts(&root, Scope::POD);
+    judge(&mut host);
+    // Without a limit of locked memory no right has to lift it.
+    let is_limited = host.memlock.is_none_or(|memlock| memlock.soft != Limit::Unlimited);
+    let ipc_lock = if is_limited { read_ipc_lock(&root) } else { None };
+    let within = Within { tried: try_verbs(&root, &host), ipc_lock, ..Within::default() };
+    Ok(outcome(&verify(&host, &within)))
+}
+
 /// Reads, tries, judges and prints.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let (host, mut within) = args.source.read_by(if args.probe { read_least } else { read })?;
+    let (host, mut within) = args.source.read_by(read)?;
     if let Some(bytes) = args.register {
         register::on_each(&host, bytes, &mut within);
     }
@@ -58,10 +82,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         traffic::on_each(&host, &mut within);
     }
     let verdict = verify(&host, &within);
-    if !args.probe {
-        print(&shown(args.output, &verdict)?)?;
-    }
-    Ok(if verdict.pass { Outcome::Good } else { Outcome::Failed })
+    print(&shown(args.output, &verdict)?)?;
+    Ok(outcome(&verdict))
+}
+
+fn outcome(verdict: &Verdict) -> Outcome {
+    if verdict.pass { Outcome::Good } else { Outcome::Failed }
 }
 
 fn shown(form: Form, verdict: &Verdict) -> anyhow::Result<String> {
@@ -72,19 +98,9 @@ fn shown(form: Form, verdict: &Verdict) -> anyhow::Result<String> {
     })
 }
 
-/// All that a verdict tells.
-fn read(root: &Root) -> (Host, Within) {
-    read_within(root, Scope { counters: false, ..Scope::ALL })
-}
-
-/// What decides a verdict, without what it only tells.
-fn read_least(root: &Root) -> (Host, Within) {
-    read_within(root, Scope::POD)
-}
-
 /// A host, live or recorded, and this process where the host is this one.
-fn read_within(root: &Root, scope: Scope) -> (Host, Within) {
-    let mut host = read_parts(root, scope);
+fn read(root: &Root) -> (Host, Within) {
+    let mut host = read_parts(root, Scope { counters: false, ..Scope::ALL });
     judge(&mut host);
     let tried = try_verbs(root, &host);
     let is_live = root.local("/").is_some();

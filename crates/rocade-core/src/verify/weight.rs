@@ -8,6 +8,8 @@ const ORDER: &[&str] = &[
     "RDC101", "RDC605", "RDC610", "RDC611", "RDC606", "RDC603", "RDC602", "RDC607", "RDC601", "RDC612",
     "RDC106", "RDC615", "RDC608",
 ];
+/// About an HCA of which no more than its name is known.
+const VANISHED: &str = "RDC102";
 /// What only sums up other findings.
 const LAST: &str = "RDC604";
 /// Rules of the host that a Pod has to do with.
@@ -32,9 +34,10 @@ pub(super) fn rank(code: &str) -> usize {
     ORDER.iter().position(|known| *known == code).unwrap_or(after)
 }
 
-/// Whether it is about a network on a rail that was not granted: of no harm where what was granted has its own.
-pub(super) fn is_spare_network(finding: &Finding) -> bool {
-    finding.code == "RDC602"
+/// Whether it is about what was not granted, and of no harm where what was granted works: a network on another rail, an HCA
+/// that is going away.
+pub(super) fn is_of_others(finding: &Finding) -> bool {
+    finding.code == "RDC602" || finding.code == VANISHED
 }
 
 /// An error about an HCA that need not be used is a warning where another can be.
@@ -45,8 +48,8 @@ pub(super) fn soften(finding: &mut Finding, hcas: &[Own]) {
     };
     let spare = hcas.iter().filter(|own| !own.usable).any(is_of_hca);
     // Not among `hcas` where it does not even open.
-    let foreign =
-        !hcas.iter().any(is_of_hca) && !finding.code.starts_with("RDC1") && finding.code != "RDC608";
+    let of_host = finding.code.starts_with("RDC1") && finding.code != VANISHED;
+    let foreign = !hcas.iter().any(is_of_hca) && !of_host && finding.code != "RDC608";
     if finding.severity == Severity::Error && (spare || foreign || finding.code == LAST) {
         finding.severity = Severity::Warning;
     }

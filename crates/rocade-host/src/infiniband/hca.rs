@@ -23,7 +23,9 @@ pub(super) fn read_device(around: &Surroundings<'_>, name: HcaName, dir: &Path, 
     read_attributes(around, &mut hca, dir);
     // rxe names its netdev in a file of its own; siw can only be told by where it lies.
     hca.software = hca.parent == Parent::None || read_text(around.root, &dir.join("parent")).is_ok();
-    hca.parent_netdevs = read_parent_netdevs(around.root, device);
+    if !around.scope.lean {
+        hca.parent_netdevs = read_parent_netdevs(around.root, device);
+    }
     hca.parent_hca = around.parts.get(hca.name.as_str()).and_then(|parent| parent.parse().ok());
     hca.uverbs = around.devices.verbs(hca.name.as_str());
     hca.uverbs_abi = around.devices.verbs_abi(hca.name.as_str());
@@ -47,7 +49,9 @@ fn read_parent(around: &Surroundings<'_>, hca: &mut Hca, device: &Path, place: &
             hca.iommu = pci::read_iommu(around.root, dir);
         }
     }
-    hca.numa_node = pci::read_numa_node(&mut at);
+    if !around.scope.lean {
+        hca.numa_node = pci::read_numa_node(&mut at);
+    }
     hca.driver = read_link_name(around.root, &at.dir.join("driver")).ok();
     if hca.parent == Parent::Auxiliary {
         let number = read_text(around.root, &device.join("sfnum"));
@@ -69,11 +73,13 @@ fn read_attributes(around: &Surroundings<'_>, hca: &mut Hca, dir: &Path) {
     let guid = |text: &str| text.parse().ok();
     hca.node_guid = files.needed("node_guid", "node_guid", guid);
     hca.sys_image_guid = files.needed("sys_image_guid", "sys_image_guid", guid);
-    hca.fw_version = files.optional("fw_version", "fw_ver", parse_text);
-    hca.board_id = files.optional("board_id", "board_id", parse_text);
-    hca.hca_type = files.optional("hca_type", "hca_type", parse_text);
-    hca.hw_rev = files.optional("hw_rev", "hw_rev", parse_text);
     hca.node_type = files.needed("node_type", "node_type", number);
+    if !around.scope.lean {
+        hca.fw_version = files.optional("fw_version", "fw_ver", parse_text);
+        hca.board_id = files.optional("board_id", "board_id", parse_text);
+        hca.hca_type = files.optional("hca_type", "hca_type", parse_text);
+        hca.hw_rev = files.optional("hw_rev", "hw_rev", parse_text);
+    }
     hca.unknown = files.unknown;
 }
 

@@ -22,9 +22,11 @@ pub(super) fn read_port(around: &Surroundings<'_>, hca: &Hca, dir: &Path, number
     port.link_layer = link_layer.unwrap_or(LinkLayer::Unknown);
     port.transport = tell_transport(&port.link_layer, hca);
     port.state = files.needed("state", "state", parse_word);
-    port.phys_state = files.needed("phys_state", "phys_state", parse_word);
-    if let Some((rate, width, speed)) = files.needed("rate_gbps", "rate", parse_rate) {
-        (port.rate_gbps, port.width, port.speed) = (Some(rate), width, speed);
+    if !around.scope.lean {
+        port.phys_state = files.needed("phys_state", "phys_state", parse_word);
+        if let Some((rate, width, speed)) = files.needed("rate_gbps", "rate", parse_rate) {
+            (port.rate_gbps, port.width, port.speed) = (Some(rate), width, speed);
+        }
     }
     let lid = |text: &str| parse_number(text).and_then(|lid| u16::try_from(lid).ok());
     port.lid = files.needed("lid", "lid", lid);

@@ -1,10 +1,10 @@
 //! Netlink attributes as a map from kind to bytes; of one that is repeated the last counts.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use netlink_packet_core::{NlaBuffer, NlasIterator};
 
-pub(super) struct Attributes<'a>(HashMap<u16, &'a [u8]>);
+pub(super) struct Attributes<'a>(BTreeMap<u16, &'a [u8]>);
 
 impl<'a> Attributes<'a> {
     pub(super) fn of(payload: &'a [u8]) -> Option<Self> {

@@ -3,34 +3,67 @@
 use std::io;
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
-use netlink_sys::{Socket, SocketAddr};
+use netlink_sys::Socket;
 
 use super::rdma::Request;
 use crate::errno::Errno;
 use crate::root::{Answer, Refusal};
 
 const HEADER_LEN: usize = 16;
+/// include/linux/socket.h.
+const MSG_TRUNC: i32 = 0x20;
+/// The kernel's own address.
+const KERNEL: u32 = 0;
+
+/// Room for a reply: the kernel makes those of a dump no larger (net/netlink/af_netlink.c netlink_recvmsg).
+const ROOM: usize = 32 << 10;
 
 /// Sends one request and gives the decoded payloads of its replies.
 pub(crate) fn ask<T>(protocol: isize, request: Request, parse: fn(&[u8]) -> Option<T>) -> Answer<Vec<T>> {
-    let socket = open(protocol).map_err(refused)?;
     let (kind, dump, payload) = request;
-    socket.send(&frame(kind, dump, &payload), 0).map_err(refused)?;
-    let mut payloads = Vec::new();
-    loop {
-        let (datagram, _) = socket.recv_from_full().map_err(refused)?;
-        if parse_datagram(&datagram, dump, &mut payloads)? == Progress::Done {
-            break;
-        }
-    }
-    payloads.iter().map(|p| parse(p).ok_or(Refusal::Garbled)).collect()
+    let message = frame(kind, dump, &payload);
+    let replies = match exchange(protocol, &message, dump, ROOM)? {
+        Replies::All(replies) => replies,
+        Replies::Larger(bytes) => match exchange(protocol, &message, dump, bytes)? {
+            Replies::All(replies) => replies,
+            Replies::Larger(_) => return Err(Refusal::Garbled),
+        },
+    };
+    replies.iter().map(|p| parse(p).ok_or(Refusal::Garbled)).collect()
 }
 
-fn open(protocol: isize) -> io::Result<Socket> {
-    let mut socket = Socket::new(protocol)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    Ok(socket)
+/// What came of a question.
+enum Replies {
+    /// The payloads.
+    All(Vec<Vec<u8>>),
+    /// A datagram of so many bytes found too little room.
+    Larger(usize),
+}
+
+/// The kernel gives an unbound socket its address with the first message, which goes to the kernel as no other is named.
+fn exchange(protocol: isize, message: &[u8], dump: bool, room: usize) -> Answer<Replies> {
+    let socket = Socket::new(protocol).map_err(refused)?;
+    socket.send(message, 0).map_err(refused)?;
+    let mut payloads = Vec::new();
+    let mut datagram = Vec::with_capacity(room);
+    loop {
+        datagram.clear();
+        // With MSG_TRUNC the true size is told, whatever the room.
+        let (bytes, sender) = match socket.recv_from(&mut datagram, MSG_TRUNC) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            received => received.map_err(refused)?,
+        };
+        // Other processes can send to a socket, too.
+        if sender.port_number() != KERNEL {
+            continue;
+        }
+        if bytes > datagram.len() {
+            return Ok(Replies::Larger(bytes));
+        }
+        if parse_datagram(&datagram, dump, &mut payloads)? == Progress::Done {
+            return Ok(Replies::All(payloads));
+        }
+    }
 }
 
 pub(crate) fn refused(error: io::Error) -> Refusal {

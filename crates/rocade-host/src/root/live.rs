@@ -25,9 +25,8 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 #[derive(Debug)]
 pub(super) struct Live {
     prefix: PathBuf,
-    dir: Arc<OwnedFd>,
-    /// With a prefix, the kernel must be told that links end at it and not at `/`.
-    confined: bool,
+    /// With a prefix: the kernel must be told that links end at it and not at `/`.
+    confined: Option<Arc<OwnedFd>>,
     /// Who waits for this reading, if anyone does.
     watch: Option<Arc<Watch>>,
     near: Option<Near>,
@@ -36,9 +35,11 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn open(prefix: &Path) -> Result<Live, Raw> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(prefix, flags, Mode::empty())?;
-        let confined = prefix != Path::new("/");
-        Ok(Live { prefix: prefix.to_owned(), dir: Arc::new(dir), confined, watch: None, near: None })
+        let confined = match prefix == Path::new("/") {
+            true => None,
+            false => Some(Arc::new(rustix::fs::open(prefix, flags, Mode::empty())?)),
+        };
+        Ok(Live { prefix: prefix.to_owned(), confined, watch: None, near: None })
     }
 
     /// The path with the prefix.
@@ -46,13 +47,12 @@ impl Live {
         self.prefix.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The same host for one reading that somebody waits for.
-    pub(super) fn watched_by(&self, watch: &Arc<Watch>) -> Live {
+    /// The same host for one reading, which somebody may wait for.
+    pub(super) fn for_one_reading(&self, watch: Option<&Arc<Watch>>) -> Live {
         Live {
             prefix: self.prefix.clone(),
-            dir: Arc::clone(&self.dir),
-            confined: self.confined,
-            watch: Some(Arc::clone(watch)),
+            confined: self.confined.clone(),
+            watch: watch.cloned(),
             near: Some(Near::default()),
         }
     }
@@ -68,8 +68,7 @@ impl Live {
         let mut content = Vec::new();
         // A page holds any sysfs attribute. It is not cleared first: that would take longer than the reading.
         let mut page = [MaybeUninit::uninit(); 4096];
-        // Elsewhere (procfs) a read may be short of a page in the midst of a file.
-        let ends_short = path.as_os_str().as_bytes().starts_with(b"/sys/");
+        let ends_short = comes_whole(path.as_os_str().as_bytes());
         loop {
             match rustix::io::read(&fd, &mut page) {
                 Ok(([], _)) => return Ok(content),
@@ -87,13 +86,19 @@ impl Live {
 
     pub(super) fn list(&self, path: &Path) -> Answer<Vec<OsString>> {
         let _asking = self.ask(path)?;
+        let mut is_new = self.near.is_none();
         let dir = match &self.near {
-            Some(near) => near.get(path, |dir| self.open_whole(dir, DIRECTORY)),
+            Some(near) => near.get(path, |dir| {
+                is_new = true;
+                self.open_whole(dir, DIRECTORY)
+            }),
             None => self.open_whole(path, DIRECTORY).map(Arc::new),
         }
         .map_err(refused)?;
-        // It may have been listed before.
-        rustix::fs::seek(&dir, SeekFrom::Start(0)).map_err(refused)?;
+        if !is_new {
+            // It may have been listed before.
+            rustix::fs::seek(&dir, SeekFrom::Start(0)).map_err(refused)?;
+        }
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut entries = RawDir::new(&dir, &mut buffer);
         let mut names = Vec::new();
@@ -109,10 +114,10 @@ impl Live {
 
     pub(super) fn link(&self, path: &Path) -> Answer<PathBuf> {
         let _asking = self.ask(path)?;
-        let target = match (self.at_hand(path).map_err(refused)?, self.confined) {
+        let target = match (self.at_hand(path).map_err(refused)?, &self.confined) {
             (Some((dir, name)), _) => rustix::fs::readlinkat(&dir, name, Vec::new()),
             // An empty path reads the link that the descriptor itself stands for (readlinkat(2)).
-            (None, true) => {
+            (None, Some(_)) => {
                 let fd = self.open_whole(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(refused)?;
                 // What the descriptor of something else than a link answers is ENOENT.
                 rustix::fs::readlinkat(&fd, "", Vec::new()).map_err(|errno| match errno {
@@ -120,7 +125,7 @@ impl Live {
                     other => other,
                 })
             }
-            (None, false) => rustix::fs::readlink(path, Vec::new()),
+            (None, None) => rustix::fs::readlink(path, Vec::new()),
         };
         target.map(|target| PathBuf::from(OsString::from_vec(target.into_bytes()))).map_err(refused)
     }
@@ -183,16 +188,25 @@ impl Live {
 
     fn open_whole(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Raw> {
         let flags = flags | OFlags::CLOEXEC;
-        if !self.confined {
+        let Some(top) = &self.confined else {
             return rustix::fs::open(path, flags, Mode::empty());
-        }
+        };
         let inside = below(path);
-        match rustix::fs::openat2(&self.dir, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+        match rustix::fs::openat2(top, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
             // Before Linux 5.6, and under seccomp profiles that do not know the call.
-            Err(Raw::NOSYS | Raw::PERM) => rustix::fs::openat(&self.dir, inside, flags, Mode::empty()),
+            Err(Raw::NOSYS | Raw::PERM) => rustix::fs::openat(top, inside, flags, Mode::empty()),
             opened => opened,
         }
     }
+}
+
+/// Whether the kernel gives all of a file with one read that is short of a page: sysfs and sysctl make an attribute at
+/// once, and so do these files of a process. Other files of procfs may be read short in their midst.
+fn comes_whole(path: &[u8]) -> bool {
+    let of_process = |file: &[u8]| file == b"environ" || file == b"limits" || file == b"status";
+    path.starts_with(b"/sys/")
+        || path.starts_with(b"/proc/sys/")
+        || path.strip_prefix(b"/proc/self/").is_some_and(of_process)
 }
 
 /// The path as seen from the root directory's descriptor.

@@ -46,7 +46,7 @@ pub fn read_patiently<T: Send + 'static>(
     let mut silent = BTreeSet::new();
     loop {
         let watch = Arc::new(Watch { silent: silent.clone(), ..Watch::default() });
-        let attempt = Root(Filling::Live(live.watched_by(&watch)));
+        let attempt = Root(Filling::Live(live.for_one_reading(Some(&watch))));
         let (send, receive) = mpsc::channel();
         let reading = Arc::clone(&read);
         // A machine that cannot start a thread is read without.

@@ -8,6 +8,7 @@ use rocade_core::host::{Pod, PodGrant};
 
 use crate::attributes::read_text;
 use crate::root::Root;
+use crate::surroundings::settings;
 
 pub(crate) const ANNOTATIONS: &str = "/etc/podinfo/annotations";
 pub(crate) const ENVIRONMENT: &str = "/proc/self/environ";
@@ -35,6 +36,9 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     let variables = read_variables(root);
     let in_pod =
         record.is_some() || annotations.is_some() || variables.contains_key("KUBERNETES_SERVICE_HOST");
+    if !in_pod && host.initial_netns.is_none() {
+        settings::read_netns(root, host);
+    }
     if !in_pod && host.initial_netns != Some(false) {
         return;
     }

@@ -24,7 +24,7 @@ const OF_FIRST_NETNS: &str = "net/ipv4/neigh/default/gc_thresh1";
 const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
 pub(super) fn read(root: &Root, host: &mut Host) {
-    host.memlock = read_memlock(root, host);
+    read_memlock(root, host);
     host.cmdline = match read_text(root, Path::new("/proc/cmdline")) {
         Ok(text) => Some(text),
         Err(refusal) => note(host, "cmdline", refusal),
@@ -43,9 +43,8 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     host.virtual_machine = read_machine(root);
 }
 
-/// The limit of locked memory, and which network namespace this is.
-pub(super) fn read_for_pod(root: &Root, host: &mut Host) {
-    host.memlock = read_memlock(root, host);
+/// Which network namespace this is, where nothing else is asked of the settings.
+pub(super) fn read_netns(root: &Root, host: &mut Host) {
     for setting in [OF_FIRST_NETNS, "net/ipv4/conf/all/rp_filter"] {
         read_sysctl(root, host, setting.to_owned());
     }
@@ -57,11 +56,12 @@ fn note<T>(host: &mut Host, field: &str, refusal: Refusal) -> Option<T> {
     None
 }
 
-fn read_memlock(root: &Root, host: &mut Host) -> Option<Memlock> {
-    match read_text(root, Path::new("/proc/self/limits")) {
+/// The limit of locked memory.
+pub(super) fn read_memlock(root: &Root, host: &mut Host) {
+    host.memlock = match read_text(root, Path::new("/proc/self/limits")) {
         Ok(text) => parse_memlock(&text),
         Err(refusal) => note(host, "memlock", refusal),
-    }
+    };
 }
 
 /// `Max locked memory         65536                67108864             bytes`.

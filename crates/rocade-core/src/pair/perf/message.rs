@@ -244,7 +244,11 @@ impl Report {
     pub fn unit_beside(&self, found: &SizeResult) -> Option<Unit> {
         let other = found.bandwidth?.average_gbps;
         let own = [self.average, self.peak].into_iter().find(|it| it.is_normal() && *it > 0.0)?;
-        let distance = |unit: &Unit| (own * unit.gbps() / other).ln().abs();
+        // As logarithms would order it, without the library that has them.
+        let distance = |unit: &Unit| {
+            let ratio = own * unit.gbps() / other;
+            ratio.max(ratio.recip())
+        };
         [Unit::Mebibytes, Unit::Gigabits].into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
     }
 
