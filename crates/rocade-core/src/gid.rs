@@ -32,6 +32,8 @@ pub struct Wish<'a> {
     pub gid_index: Option<GidIndex>,
     /// The TCP connection to the other end; None before there is one.
     pub connection: Option<Connection>,
+    /// No GID of an IPv4 address, whatever the connection's is.
+    pub ipv6: bool,
 }
 
 /// Both addresses of a TCP connection; IPv4-mapped ones count as IPv4.
@@ -114,7 +116,13 @@ struct Candidate<'a> {
 pub fn choose_gid(host: &Host, wish: &Wish<'_>) -> Result<Choice, NoChoice> {
     let ports = ports(host, wish)?;
     let candidates = ports.iter().flat_map(|(hca, port)| candidates(host, hca, port, wish));
-    let rank = |c: &Candidate<'_>| (c.port.usable == Usable::No, c.nearness, !same_family(c.entry, wish));
+    // An IPv6 GID of the netdev that an IPv4 connection goes over is on its rail.
+    let rail = |c: &Candidate<'_>| {
+        let netdev = c.entry.and_then(|entry| entry.netdev.as_deref());
+        wish.ipv6.then(|| nearness_of_netdev(host, netdev, wish.connection))
+    };
+    let rank =
+        |c: &Candidate<'_>| (c.port.usable == Usable::No, rail(c), c.nearness, !same_family(c.entry, wish));
     match candidates.min_by_key(rank) {
         Some(best) => Ok(Choice {
             hca: best.hca.name.clone(),
@@ -158,7 +166,10 @@ fn candidates<'a>(host: &Host, hca: &'a Hca, port: &'a Port, wish: &Wish<'_>) ->
     }
     let wanted = |entry: &&GidEntry| match wish.gid_index {
         Some(index) => entry.index == index,
-        None => entry.gid_type == Some(GidType::V2) && host.owns(entry),
+        None => {
+            let is_wanted_family = !wish.ipv6 || entry.gid.ipv4().is_none();
+            entry.gid_type == Some(GidType::V2) && host.owns(entry) && is_wanted_family
+        }
     };
     let candidate = |entry| {
         let nearness = nearness_of_gid(host, entry, wish.connection);
@@ -237,8 +248,11 @@ fn no_choice(host: &Host, ports: &[(&Hca, &Port)], wish: &Wish<'_>) -> NoChoice 
         return NoChoice::UnsetIndex { wanted, usable: usable.filter_map(|c| index_in_words(&c)).collect() };
     }
     let why = |(hca, port): &(&Hca, &Port)| {
-        let reason =
-            if port.usable == Usable::No { &port.reason } else { "no RoCE v2 GID of this namespace" };
+        let reason = match (port.usable == Usable::No, wish.ipv6) {
+            (true, _) => &port.reason,
+            (false, true) => "no RoCE v2 GID of an IPv6 address of this namespace",
+            (false, false) => "no RoCE v2 GID of this namespace",
+        };
         format!("{}/{}: {reason}", hca.name, port.port)
     };
     NoChoice::NothingUsable(ports.iter().map(why).collect())

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rocade_core::diagnose::Unlike;
 use rocade_core::pair::perf::message::{Key, Memory};
+use rocade_core::pair::perf::statistics::Samples;
 use rocade_core::pair::perf::{Measure, Operation, Options, SizeResult, Test};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, HcaName, PortNum};
@@ -97,10 +98,12 @@ impl Progress {
 const PROGRESS: u64 = 200_000_000;
 
 /// What is seen of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum Event<'a> {
     /// How far it is: five times a second at most.
     Progress(Progress),
+    /// The times of a latency test, before their figures are made.
+    Samples(&'a Samples),
     /// What both ends print of a size, where that is known before the end.
     Found(&'a SizeResult),
 }
@@ -250,10 +253,12 @@ impl Perftest {
         seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), VerbsError> {
         for message_bytes in self.setup.options.sizes.each() {
-            let progress = &mut |progress| seen(Event::Progress(progress));
             let measured = match self.setup.options.test.measure {
-                Measure::Bandwidth => self.run_bandwidth(message_bytes, conversation, progress)?,
-                Measure::Latency => self.run_latency(message_bytes, conversation, progress)?,
+                Measure::Bandwidth => {
+                    let progress = &mut |progress| seen(Event::Progress(progress));
+                    self.run_bandwidth(message_bytes, conversation, progress)?
+                }
+                Measure::Latency => self.run_latency(message_bytes, conversation, seen)?,
             };
             conversation.after_size()?;
             if let Some(found) = conversation.tell(measured)? {

@@ -65,7 +65,7 @@ pub struct Pingpong {
     region: MemoryRegion,
 }
 
-/// The stock tool's 1 stops at the first router.
+/// On RoCE the kernel takes the route's instead.
 pub(crate) const HOP_LIMIT: u8 = 64;
 /// 4.096 µs · 2¹⁴ = 67 ms.
 pub(crate) const ACK_TIMEOUT: u8 = 14;

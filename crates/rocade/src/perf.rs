@@ -94,7 +94,7 @@ fn attempt(args: &Args, options: &Options, meeting: Meeting<'_>, known: &mut Kno
     let mut line = ProgressLine::on_stderr();
     session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
-        Seen::Connected(_) | Seen::Found(_) => {}
+        Seen::Connected(_) | Seen::Samples(_) | Seen::Found(_) => {}
         Seen::Progress(progress) => line.show(progress),
     })
 }

@@ -147,6 +147,7 @@ fn choose(host: &Host, args: &Args, connection: Option<Connection>) -> Result<Ch
         port: args.hca_port.map(PortNum),
         gid_index: args.gid_index.map(GidIndex),
         connection,
+        ipv6: false,
     };
     choose_gid(host, &wish)
 }

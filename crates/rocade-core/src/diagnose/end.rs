@@ -36,8 +36,6 @@ pub struct End {
     pub service_level: Option<u8>,
     /// Traffic class of its QP.
     pub traffic_class: Option<u8>,
-    /// Hop limit of its packets: 1 with ibv_rc_pingpong, which stops at the first router.
-    pub hop_limit: Option<u8>,
     /// Receives that it keeps posted.
     pub receive_depth: Option<u32>,
 }

@@ -196,23 +196,6 @@ pub(super) fn wrong_rail(evidence: &Evidence<'_>) -> Option<Said> {
     ))
 }
 
-/// A router must carry the packets, and one end's do not live that long.
-pub(super) fn hop_limit(evidence: &Evidence<'_>) -> Option<Said> {
-    other_subnet(evidence)?;
-    let end = |name, limit: Option<u8>| limit.filter(|limit| *limit == 1).map(|_| name);
-    let name =
-        end("this", evidence.local.hop_limit).or_else(|| end("the other", evidence.remote.hop_limit))?;
-    let (_, remote) = both_gids(evidence)?;
-    Some(because(
-        format!(
-            "{} is in another subnet, and the packets of {name} end have a hop limit of 1, which the first router lets \
-             expire",
-            words(remote)
-        ),
-        "use rocade at both ends, whose hop limit is 64: ibv_rc_pingpong cannot cross a router",
-    ))
-}
-
 /// Several netdevs in one subnet, of which each answers ARP for the addresses of all.
 pub(super) fn arp_flux(evidence: &Evidence<'_>) -> Option<Said> {
     let own = own_netdev(evidence)?;
@@ -257,9 +240,7 @@ pub(super) fn other_subnet(evidence: &Evidence<'_>) -> Option<String> {
     let mut alike = own.addresses.iter().filter(|(own, _)| own.is_ipv4() == remote.is_ipv4()).peekable();
     alike.peek()?;
     let outside = !alike.any(|(own, prefix)| in_subnet(remote, *own, *prefix));
-    outside.then(|| {
-        format!("{remote} is in another subnet, so a router must carry it (ibv_rc_pingpong's hop limit of 1 stops there)")
-    })
+    outside.then(|| format!("{remote} is in another subnet, so a router must carry it"))
 }
 
 /// The netdev in use, for commands that a sentence names; the HCA where there is none.

@@ -187,7 +187,6 @@ pub(super) fn silent(evidence: &Evidence<'_>, done: u64) -> Said {
         Some(LinkLayer::InfiniBand) => infiniband::keeps_apart(evidence),
         _ => path::foreign_gid(evidence)
             .or_else(|| path::wrong_rail(evidence))
-            .or_else(|| path::hop_limit(evidence))
             .or_else(|| path::too_large_packets(evidence))
             .or_else(|| path::arp_flux(evidence)),
     };

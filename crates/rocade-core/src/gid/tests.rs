@@ -115,6 +115,29 @@ fn over_a_management_network_an_own_address_is_chosen_and_never_a_pods() {
 }
 
 #[test]
+fn a_wish_for_ipv6_is_for_an_own_one_on_the_connections_rail() {
+    let mut host = two_rails();
+    host.hcas.swap(0, 1);
+    host.hcas[0].ports[0].gids.push(entry((1, "fd02::1", GidType::V2, Some("eth2"))));
+    host.netdevs[3].addresses.push(("fd02::1".parse().unwrap(), 64));
+    for (local, peer, hca, index) in [
+        ("10.1.0.1", "10.1.0.2", "rxe1", 5),
+        ("10.2.0.1", "10.2.0.2", "rxe2", 1),
+        ("fd01::1", "fd01::2", "rxe1", 5),
+        ("192.168.7.1", "192.168.7.2", "rxe2", 1),
+    ] {
+        let wish = Wish { connection: connection(local, peer), ipv6: true, ..Wish::default() };
+        assert_eq!(chosen(&host, &wish), (hca.to_owned(), index), "{local}");
+    }
+    let error = choose_gid(
+        &two_rails(),
+        &Wish { hca: Some(&"rxe2".parse().unwrap()), ipv6: true, ..Wish::default() },
+    );
+    let wanted = "no HCA can be used: rxe2/1: no RoCE v2 GID of an IPv6 address of this namespace";
+    assert_eq!(error.unwrap_err().to_string(), wanted);
+}
+
+#[test]
 fn a_macvlan_pod_uses_its_own_entry_of_the_shared_table() {
     let mut pod = two_rails();
     pod.netdevs = vec![netdev("eth0", &[("10.244.0.9", 24)]), netdev("net1", &[("10.1.0.77", 24)])];

@@ -144,6 +144,9 @@ pub struct Options {
     pub sizes: Sizes,
     /// How much of each.
     pub amount: Amount,
+    /// What is not counted at either end of a test by time, s; None for a quarter of it.
+    #[serde(default)]
+    pub margin_seconds: Option<u32>,
     /// QPs, not 0; 1 in a latency test.
     pub qps: u32,
     /// Both ends send at once; bandwidth only.
@@ -164,7 +167,8 @@ pub struct Options {
     pub service_level: u8,
     /// Index into the port's pkey table.
     pub pkey_index: u16,
-    /// Routers that a packet may pass, and one.
+    /// Routers that a packet may pass, and one. On RoCE the kernel takes that of its route to the other end's address
+    /// instead, which is 64 unless the route has another (drivers/infiniband/core/verbs.c, ib_resolve_unicast_gid_dmac).
     pub hop_limit: u8,
     /// Reads that a QP may have under way; None for as many as both devices can.
     pub outstanding_reads: Option<u8>,
@@ -189,6 +193,7 @@ impl Options {
             test,
             sizes: Sizes::One(if bandwidth { 65536 } else { 2 }),
             amount: Amount::Iterations(if many { 5000 } else { 1000 }),
+            margin_seconds: None,
             qps: 1,
             bidirectional: false,
             tx_depth: if bandwidth { 128 } else { 1 },
@@ -210,6 +215,18 @@ impl Options {
             rate_limit_gbps: None,
             events: false,
             data_seed: None,
+        }
+    }
+}
+
+impl Options {
+    /// What is not counted at either end of a test by time, ns; 0 of a test by number.
+    pub fn margin_nanoseconds(&self) -> u64 {
+        const SECOND: u64 = 1_000_000_000;
+        match (self.amount, self.margin_seconds) {
+            (Amount::Iterations(_), _) => 0,
+            (Amount::Seconds(_), Some(margin)) => u64::from(margin) * SECOND,
+            (Amount::Seconds(seconds), None) => u64::from(seconds) * SECOND / 4,
         }
     }
 }

@@ -163,10 +163,9 @@ struct Window {
 }
 
 impl Window {
-    /// A quarter of the time at each end is not counted, as with the stock tools.
-    fn new(start: u64, seconds: u32) -> Window {
-        let time = u64::from(seconds) * 1_000_000_000;
-        Window { from: start + time / 4, to: start + time - time / 4, end: start + time }
+    fn new(start: u64, seconds: u32, margin: u64) -> Window {
+        let end = start + u64::from(seconds) * 1_000_000_000;
+        Window { from: start + margin, to: end - margin, end }
     }
 }
 
@@ -243,7 +242,7 @@ impl Record {
     fn new(start: u64, options: &Options, message_bytes: u32, of: Option<u64>) -> Record {
         let test = options.test;
         let window = match options.amount {
-            Amount::Seconds(seconds) => Some(Window::new(start, seconds)),
+            Amount::Seconds(seconds) => Some(Window::new(start, seconds, options.margin_nanoseconds())),
             Amount::Iterations(_) => None,
         };
         let first = window.is_none().then_some((start, 0));

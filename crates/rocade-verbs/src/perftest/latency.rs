@@ -11,7 +11,7 @@ use super::conversation::{Conversation, Peer};
 use super::data::Pattern;
 use super::receives::{RECEIVE, Receives, tag};
 use super::silence::{LOOK, Silence, look};
-use super::{PROGRESS, Perftest, Progress, clock};
+use super::{Event, PROGRESS, Perftest, Progress, clock};
 use crate::cq::{Batch, Completion, CompletionQueue};
 use crate::error::VerbsError;
 use crate::mr::{Byte, MemoryRegion};
@@ -23,7 +23,7 @@ impl Perftest {
         &mut self,
         message_bytes: u32,
         conversation: &mut Conversation<'_>,
-        progress: &mut dyn FnMut(Progress),
+        seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<SizeResult>, VerbsError> {
         let operation = self.setup.options.test.operation;
         if operation == Operation::Read && self.setup.role == Role::Server {
@@ -35,7 +35,7 @@ impl Perftest {
         if let Some(receives) = &mut receives {
             receives.drop_old(&self.cq)?;
         }
-        let mut turn = self.turn(message_bytes, receives, conversation, progress)?;
+        let mut turn = self.turn(message_bytes, receives, conversation, seen)?;
         conversation.before_size()?;
         let result = match operation {
             Operation::Read => turn.read(conversation),
@@ -53,7 +53,7 @@ impl Perftest {
         message_bytes: u32,
         receives: Option<Receives>,
         conversation: &Conversation<'_>,
-        progress: &'a mut dyn FnMut(Progress),
+        seen: &'a mut dyn FnMut(Event<'_>),
     ) -> Result<Turn<'a>, VerbsError> {
         let (options, bytes) = (&self.setup.options, message_bytes as usize);
         let (own, remote) = (self.layout.own_area(0), self.layout.remote_area(0));
@@ -82,7 +82,7 @@ impl Perftest {
         Ok(Turn {
             test: options.test,
             message_bytes,
-            progress,
+            seen,
             progress_due: 0,
             cq: &self.cq,
             region: &self.region,
@@ -97,6 +97,7 @@ impl Perftest {
             arrived: 0,
             of,
             limit,
+            margin: options.margin_nanoseconds(),
             start: 0,
             end: 0,
             look_due: 0,
@@ -121,7 +122,7 @@ impl Perftest {
 struct Turn<'a> {
     test: Test,
     message_bytes: u32,
-    progress: &'a mut dyn FnMut(Progress),
+    seen: &'a mut dyn FnMut(Event<'_>),
     progress_due: u64,
     cq: &'a CompletionQueue,
     region: &'a Rc<MemoryRegion>,
@@ -141,6 +142,8 @@ struct Turn<'a> {
     arrived: u64,
     of: Option<u64>,
     limit: Option<u64>,
+    /// Of a test by time, ns.
+    margin: u64,
     start: u64,
     end: u64,
     look_due: u64,
@@ -155,7 +158,7 @@ impl Turn<'_> {
         self.look_due = self.start + LOOK;
         self.progress_due = self.start + PROGRESS;
         if let Some(limit) = self.limit {
-            self.window = (self.start + limit / 4, self.start + limit - limit / 4);
+            self.window = (self.start + self.margin, self.start + limit - self.margin);
         }
     }
 
@@ -225,7 +228,7 @@ impl Turn<'_> {
         self.progress_due = now + PROGRESS;
         let Turn { test, message_bytes, arrived: done, of, start, .. } = *self;
         let elapsed = Duration::from_nanos(now - start);
-        (self.progress)(Progress { test, message_bytes, done, of, elapsed });
+        (self.seen)(Event::Progress(Progress { test, message_bytes, done, of, elapsed }));
     }
 
     #[inline]
@@ -348,6 +351,7 @@ impl Turn<'_> {
             Some(_) => (self.samples.count(), self.window.0, self.end.min(self.window.1)),
             None => (self.arrived, self.start, self.end),
         };
+        (self.seen)(Event::Samples(&self.samples));
         Some(SizeResult {
             message_bytes: self.message_bytes,
             messages,

@@ -13,11 +13,12 @@ use anyhow::{Context, bail};
 use rocade_core::LinkLayer;
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::{ANNOUNCED, Unit};
+use rocade_core::pair::perf::statistics::Samples;
 use rocade_core::pair::perf::{Measure, Operation, Options, PerfResult, SizeResult, Test};
 
 use self::banner::{RULER, Settings, WAITING};
 use self::options::Args;
-use self::rows::{Row, heading};
+use self::rows::{Row, heading, render_samples};
 use crate::evidence::Known;
 use crate::outcome::{Advice, Outcome, print, report, tell};
 use crate::perf::load;
@@ -81,6 +82,7 @@ fn attempt(
     let ended = session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
         Seen::Connected(connected) => output.connected(connected),
+        Seen::Samples(samples) => output.samples(samples),
         Seen::Found(size) => output.found(size),
         Seen::Progress(_) => {}
     })?;
@@ -154,6 +156,18 @@ impl Output<'_> {
         self.role == Role::Client || (test.operation, test.measure) != (Operation::Read, Measure::Latency)
     }
 
+    /// Each time between the heading and the row, as the tools print them.
+    fn samples(&mut self, samples: &Samples) {
+        let args = self.args;
+        if let (true, Some(kept)) = (args.report_histogram || args.report_unsorted, &self.connected) {
+            let mut times: Vec<f64> = samples.each_us(kept.options.test.operation).collect();
+            // None are kept of a test by time.
+            if !times.is_empty() {
+                self.print(&render_samples(&mut times, args.report_unsorted, args.report_histogram));
+            }
+        }
+    }
+
     /// A row as soon as it is known, as the tools print it.
     fn found(&mut self, size: &SizeResult) {
         if let Some(kept) = self.connected.take() {
@@ -214,6 +228,7 @@ impl Args {
             hca: self.ib_dev.clone(),
             hca_port: Some(self.ib_port),
             gid_index: self.gid_index,
+            ipv6: self.ipv6,
             cpus: None,
             numa: None,
             hugepages: self.use_hugepages,

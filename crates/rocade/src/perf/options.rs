@@ -28,6 +28,9 @@ pub(crate) struct Where {
     /// GID index to use whatever it holds [default: the GID of the connection's address]
     #[arg(short = 'x', long)]
     pub(crate) gid_index: Option<u32>,
+    /// Choose a GID of an IPv6 address, whatever the connection's is
+    #[arg(long)]
+    pub(crate) ipv6: bool,
     /// Run on these CPUs, as 0-3,8 [default: those near the HCA]
     #[arg(long, value_name = "LIST", conflicts_with = "numa")]
     pub(crate) cpus: Option<String>,
@@ -67,6 +70,9 @@ pub(crate) struct What {
     /// Time of each size instead
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iterations")]
     duration: Option<u32>,
+    /// What is not counted at either end of such a time [default: a quarter]
+    #[arg(long, value_name = "SECONDS", requires = "duration")]
+    margin: Option<u32>,
     /// QPs; bandwidth only [default: 1]
     #[arg(short = 'q', long, alias = "qp")]
     qps: Option<u32>,
@@ -100,7 +106,7 @@ pub(crate) struct What {
     /// Index of the partition key [default: 0]
     #[arg(long, alias = "pkey_index")]
     pkey_index: Option<u16>,
-    /// Routers that a packet may pass, and one [default: 64]
+    /// Routers that a packet may pass, and one; on RoCE the kernel takes the route's own [default: 64]
     #[arg(short = 'L', long, alias = "hop_limit")]
     hop_limit: Option<u8>,
     /// Reads that a QP may have under way [default: as many as both HCAs can]
@@ -141,6 +147,7 @@ impl What {
         let options = Options {
             sizes,
             amount,
+            margin_seconds: self.margin,
             qps: self.qps.unwrap_or(stock.qps),
             bidirectional: self.bidirectional,
             tx_depth: self.tx_depth.unwrap_or(stock.tx_depth),

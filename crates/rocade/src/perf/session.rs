@@ -8,6 +8,7 @@ use anyhow::Context;
 use rocade_core::diagnose::End;
 use rocade_core::gid::{Choice, Connection, Loopback, NoChoice, Wish, choose_gid, loopback};
 use rocade_core::pair::perf::message::{Key, Memory, Unit};
+use rocade_core::pair::perf::statistics::Samples;
 use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
@@ -43,6 +44,8 @@ pub(crate) enum Seen<'a> {
     Connected(&'a Connected<'a>),
     /// A run is under way.
     Progress(&'a Progress),
+    /// The times of a size's messages in a latency test.
+    Samples(&'a Samples),
     /// A size has run.
     Found(&'a SizeResult),
 }
@@ -92,6 +95,7 @@ impl Session<'_> {
         seen(Seen::Connected(&connected(&perftest, &greeting.options, &choice, &known.host)));
         let results = perftest.run(conversation, &mut |event| match event {
             Event::Progress(progress) => seen(Seen::Progress(&progress)),
+            Event::Samples(samples) => seen(Seen::Samples(samples)),
             Event::Found(size) => seen(Seen::Found(size)),
         })?;
         Ok(self.ended(&perftest, &greeting, known, choice, facts, results))
@@ -143,8 +147,7 @@ impl Session<'_> {
         if let Some(facts) = &facts {
             // Both ends of rocade do the same.
             let shared = End { message_bytes: known.local.message_bytes, ..End::from(facts) };
-            known.remote =
-                End { hop_limit: known.local.hop_limit, receive_depth: known.local.receive_depth, ..shared };
+            known.remote = End { receive_depth: known.local.receive_depth, ..shared };
         }
         let connected = perftest.connect(conversation);
         known.remote.endpoint = perftest.remote().first().map(endpoint);
@@ -193,7 +196,6 @@ fn learn(known: &mut Known, options: &Options, choice: &Choice) {
         pkey_index: Some(options.pkey_index.into()),
         service_level: Some(options.service_level),
         traffic_class: Some(options.traffic_class),
-        hop_limit: Some(options.hop_limit),
         receive_depth: Some(options.rx_depth),
         ..End::over(&known.host, choice)
     };
@@ -225,6 +227,7 @@ pub(crate) fn choose(host: &Host, place: &Where, connection: Option<Connection>)
         port: place.hca_port,
         gid_index: place.gid_index.map(GidIndex),
         connection,
+        ipv6: place.ipv6,
     };
     choose_gid(host, &wish)
 }

@@ -112,20 +112,6 @@ fn an_address_of_another_rail_is_told_with_the_hca_to_choose() {
 }
 
 #[test]
-fn a_hop_limit_of_one_matters_only_across_a_router() {
-    let stock = |remote| {
-        let case = Case::of(Failure::Completion { status: 12, done: 0 }).to(remote);
-        case.with(|case| case.remote.hop_limit = Some(1))
-    };
-    stock("10.9.0.1").says(
-        "10.9.0.1 is in another subnet, and the packets of the other end have a hop limit of 1, which the first router \
-         lets expire",
-        "rocade at both ends",
-    );
-    stock("10.1.0.9").does_not_say("hop limit of 1, which");
-}
-
-#[test]
 fn packets_that_do_not_fit_are_told_by_the_netdev_that_is_too_small_or_by_what_the_way_carries() {
     let large = |change: fn(&mut Case)| {
         Case::of(Failure::Silence { done: 0 }).with(|case| case.local.mtu_bytes = Some(4096)).with(change)

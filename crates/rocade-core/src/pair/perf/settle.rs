@@ -89,6 +89,14 @@ impl Options {
                 );
             }
             Amount::Seconds(0) => return no("a test of 0 s", "1 s or more"),
+            Amount::Seconds(seconds)
+                if self.margin_seconds.is_some_and(|margin| margin >= seconds.div_ceil(2)) =>
+            {
+                return no(
+                    format!("a test of {seconds} s, of which nothing is counted"),
+                    "a margin of less than half of it",
+                );
+            }
             Amount::Seconds(_) if self.sizes == Sizes::All => {
                 return no(
                     "all sizes by time",
@@ -194,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_named() {
-        let cases: [Case; 16] = [
+        let cases: [Case; 17] = [
             ("write-lat", |o| o.qps = 4, "4 QPs in write-lat: only a bandwidth test"),
             ("send-lat", |o| o.bidirectional = true, "both directions in send-lat"),
             ("read-lat", |o| o.tx_depth = 128, "128 sends under way in read-lat"),
@@ -207,6 +215,11 @@ mod tests {
             ("write-bw", |o| o.amount = Amount::Iterations(4), "4 messages: 5 to"),
             ("write-bw", |o| o.amount = Amount::Seconds(0), "a test of 0 s"),
             ("write-bw", |o| (o.amount, o.sizes) = (Amount::Seconds(9), Sizes::All), "all sizes by time"),
+            (
+                "write-bw",
+                |o| (o.amount, o.margin_seconds) = (Amount::Seconds(4), Some(2)),
+                "a test of 4 s, of which",
+            ),
             ("write-bw", |o| o.qps = 16385, "16385 QPs: 1 to 16384"),
             ("write-bw", |o| o.service_level = 16, "service level 16: 0 to 15"),
             ("write-bw", |o| o.hop_limit = 0, "hop limit 0: 1 to 255"),

@@ -65,11 +65,19 @@ impl Samples {
         }
     }
 
+    /// Each latency in the order that they came, µs, as [`Samples::latency`] has them; none where they are counted.
+    pub fn each_us(&self, operation: Operation) -> impl Iterator<Item = f64> + '_ {
+        let kept = match self {
+            Samples::Kept { nanoseconds, filled } => &nanoseconds[..*filled],
+            Samples::Counted(_) => &[],
+        };
+        kept.iter().map(move |time| f64::from(*time) / parts(operation) / 1e3)
+    }
+
     /// The latencies: half of each time where it is that of a message there and one back, which is all but reads. None
     /// without a sample.
     pub fn latency(self, operation: Operation) -> Option<Latency> {
-        let parts = if operation == Operation::Read { 1.0 } else { 2.0 };
-        let us = |nanoseconds: f64| nanoseconds / parts / 1e3;
+        let us = |nanoseconds: f64| nanoseconds / parts(operation) / 1e3;
         match self {
             Samples::Kept { mut nanoseconds, filled } => {
                 nanoseconds.truncate(filled);
@@ -94,6 +102,11 @@ impl Samples {
             }),
         }
     }
+}
+
+/// A time from message to message is that of so many.
+fn parts(operation: Operation) -> f64 {
+    if operation == Operation::Read { 1.0 } else { 2.0 }
 }
 
 fn of_sorted(sorted: &[f64]) -> Option<Latency> {

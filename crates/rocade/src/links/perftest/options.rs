@@ -46,6 +46,18 @@ pub(crate) struct Args {
     /// Messages up to this size go inline
     #[arg(short = 'I', long = "inline_size")]
     inline_size: Option<u32>,
+    /// What is not counted at either end of a test by time, in seconds
+    #[arg(short = 'f', long)]
+    margin: Option<u32>,
+    /// Print each latency, sorted
+    #[arg(short = 'H', long = "report-histogram")]
+    pub(super) report_histogram: bool,
+    /// Print each latency, in the order that they came
+    #[arg(short = 'U', long = "report-unsorted")]
+    pub(super) report_unsorted: bool,
+    /// Choose a GID of an IPv6 address
+    #[arg(long)]
+    pub(super) ipv6: bool,
     /// Hop limit
     #[arg(short = 'L', long = "hop_limit")]
     hop_limit: Option<u8>,
@@ -204,6 +216,7 @@ impl Args {
         let options = Options {
             sizes: if self.all { Sizes::All } else { sized },
             amount: self.duration.map_or(counted, Amount::Seconds),
+            margin_seconds: self.margin,
             qps: self.qp.unwrap_or(stock.qps),
             bidirectional: self.bidirectional,
             tx_depth: depth(self.tx_depth, stock.tx_depth),

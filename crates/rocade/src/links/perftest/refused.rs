@@ -29,7 +29,6 @@ const MULTICAST: &str = "it tests RC, which knows no multicast";
 const DC: &str = "it tests RC, and no connections of one vendor";
 const BATCH: &str = "each send and receive is posted by itself";
 const TWO_PORTS: &str = "a test runs over one port; run one on each at the same time";
-const RAW: &str = "it prints percentiles, not each sample";
 const MEMORY: &str = "buffers are registered memory of this process";
 const SECRET: &str = "nothing is encrypted";
 
@@ -44,11 +43,8 @@ pub(super) const REFUSED: &[Refused] = &[
     long("recv_post_list", true, BATCH),
     flag('O', "dualport", TWO_PORTS),
     long("report-per-port", false, TWO_PORTS),
-    value('f', "margin", "what is counted of a test by time begins and ends a quarter of it from its ends"),
     value('X', "vector", "the first completion vector is used"),
     flag('C', "report-cycles", "times are in us"),
-    flag('H', "report-histogram", RAW),
-    flag('U', "report-unsorted", RAW),
     value('W', "report-counters", "`rocade` under its own name tells which counters grew"),
     long("log_dci_streams", true, DC),
     long("log_active_dci_streams", true, DC),
@@ -68,7 +64,6 @@ pub(super) const REFUSED: &[Refused] = &[
         "no version of perftest works so either: it takes the other end's version for 0",
     ),
     long("force-link", true, "the link layer is the port's own"),
-    long("ipv6", false, "the GID is of the address that the connection uses; -x INDEX chooses another"),
     long("inline_recv", true, "receives are not inline"),
     long("use-srq", false, "each QP has its own receives"),
     long("latency_gap", true, "a message follows the last one at once"),

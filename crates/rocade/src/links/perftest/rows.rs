@@ -1,6 +1,8 @@
 //! The figures as a stock tool prints them (perftest 6.06, print_report_bw and print_report_lat): heading, one row a
 //! size, or one number.
 
+use std::fmt::Write;
+
 use rocade_core::pair::perf::message::Unit;
 use rocade_core::pair::perf::{Amount, Bandwidth, Measure, Operation, Options, SizeResult, StockLatency};
 
@@ -38,6 +40,42 @@ pub(super) fn heading(options: &Options, unit: Unit) -> String {
             " #bytes        #iterations       t_avg[usec]    tps average\n".to_owned()
         }
     }
+}
+
+/// perftest's `-U` and `-H`: a number and a time a line, in the order that they came and sorted.
+pub(super) fn render_samples(times: &mut [f64], unsorted: bool, sorted: bool) -> String {
+    let mut text = String::new();
+    let mut list = |times: &[f64]| {
+        text.push_str("#, usec\n");
+        for (at, us) in times.iter().enumerate() {
+            let _ = writeln!(text, "{}, {}", at + 1, six_digits(*us));
+        }
+    };
+    if unsorted {
+        list(times);
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    if sorted {
+        list(times);
+    }
+    text
+}
+
+/// C's `%g`, of what is not negative.
+fn six_digits(number: f64) -> String {
+    let rounded = format!("{number:.5e}");
+    let (digits, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", without_zeros(digits), exponent.abs());
+    }
+    let places = usize::try_from(5 - exponent).unwrap_or(0);
+    without_zeros(&format!("{number:.places$}"))
 }
 
 impl Row {
@@ -215,6 +253,31 @@ mod tests {
         assert_eq!(row.render_number(Number::MessageRate), "0.176430\n");
         let row = Row::of(&latency(Some(STOCK)), &options("write-lat"), Unit::Gigabits, false).unwrap();
         assert_eq!(row.render_number(Number::Latency), "1.971200\n");
+    }
+
+    /// As printf(3) writes them with `%g`.
+    #[test]
+    fn each_time_is_printed_with_six_digits() {
+        for (number, wanted) in [
+            (1.5, "1.5"),
+            (14.6935, "14.6935"),
+            (2.0, "2"),
+            (316.25049, "316.25"),
+            (123_456.7, "123457"),
+            (999_999.6, "1e+06"),
+            (1_234_567.0, "1.23457e+06"),
+            (0.0005, "0.0005"),
+            (0.00005, "5e-05"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(six_digits(number), wanted);
+        }
+        let mut times = [2.5, 1.25];
+        assert_eq!(
+            render_samples(&mut times, true, true),
+            "#, usec\n1, 2.5\n2, 1.25\n#, usec\n1, 1.25\n2, 2.5\n"
+        );
+        assert_eq!(render_samples(&mut [2.5, 1.25], false, true), "#, usec\n1, 1.25\n2, 2.5\n");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn each_option_of_each_tool_is_taken_or_refused_with_its_reason() {
         }
     }
     assert_eq!(refused.len(), REFUSED.len(), "{refused:?}");
-    for changing in ["-R", "-z", "-T=1", "-l=2", "-O", "--odp", "--use-srq", "--ipv6"] {
+    for changing in ["-R", "-z", "-T=1", "-l=2", "-O", "--odp", "--use-srq", "--report-both"] {
         assert!(refused.contains(changing), "{changing}");
     }
 }

@@ -30,6 +30,16 @@ fn deviations_of_less_than_a_microsecond_are_none_to_the_stock_tools() {
 }
 
 #[test]
+fn each_time_is_told_in_the_order_that_it_came() {
+    let kept = samples(&[4000, 2000]);
+    assert_eq!(kept.each_us(Operation::Write).collect::<Vec<_>>(), [2.0, 1.0]);
+    assert_eq!(kept.each_us(Operation::Read).collect::<Vec<_>>(), [4.0, 2.0]);
+    let mut counted = Samples::new(None);
+    counted.add(4000);
+    assert_eq!((counted.each_us(Operation::Read).count(), counted.count(), kept.count()), (0, 1, 2));
+}
+
+#[test]
 fn a_read_counts_whole_and_a_write_half() {
     let read = samples(&[4000; 5]).latency(Operation::Read).unwrap();
     let send = samples(&[4000; 5]).latency(Operation::Send).unwrap();
