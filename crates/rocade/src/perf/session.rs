@@ -32,7 +32,7 @@ pub(crate) struct Session<'a> {
     pub(crate) place: &'a Where,
     /// Of the figures that a stock tool is told.
     pub(crate) unit: Unit,
-    /// Whether a server takes what a client of rocade asks, or why not.
+    /// Whether a server takes what a client of rocade asks, or its own options with a stock one; or why not.
     pub(crate) accept: &'a dyn Fn(&Options) -> Result<(), String>,
 }
 

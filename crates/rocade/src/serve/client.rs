@@ -40,13 +40,8 @@ pub(super) fn serve(service: &Service, client: &Client<Test>) -> anyhow::Result<
 
 fn serve_perftest(service: &Service, client: &Client<Test>, known: &mut Known) -> anyhow::Result<String> {
     let options = service.stock.options(client.port)?;
-    // A stock client's; one of rocade's own says what it needs.
-    let reserved = service.limits.memory.reserve(options.buffer_bytes()).map_err(anyhow::Error::msg)?;
-    let reserved = RefCell::new(Some(reserved));
-    let accept = |asked: &_| {
-        reserved.take();
-        service.limits.accept(asked).map(|part| drop(reserved.replace(Some(part))))
-    };
+    let reserved = RefCell::new(None);
+    let accept = |asked: &_| service.limits.accept(asked).map(|part| drop(reserved.replace(Some(part))));
     let library = Library::load()?;
     let (role, place, unit) = (Role::Server, &service.place, Unit::Mebibytes);
     let session = Session { library: &library, role, options: &options, place, unit, accept: &accept };

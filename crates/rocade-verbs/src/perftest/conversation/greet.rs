@@ -62,7 +62,7 @@ pub struct Own<'a> {
 }
 
 /// Greets the other end, each message within the timeout. `accept` says for a server whether it takes what a client of
-/// rocade asks for, or why not, which the client is told.
+/// rocade asks for, or its own options with a stock one, or why not, which a client of rocade is told.
 pub fn greet(
     stream: &TcpStream,
     role: Role,
@@ -86,6 +86,9 @@ pub fn greet(
     }
     if theirs.number() < OLDEST {
         return Err(VerbsError::Version { theirs: theirs.version });
+    }
+    if role == Role::Server {
+        accept(own.options).map_err(|reason| VerbsError::Declined { reason })?;
     }
     let memory = stock::swap_memory(stream, role, own.memory, timeout)?;
     let peer = Peer::Stock { version: theirs.version };

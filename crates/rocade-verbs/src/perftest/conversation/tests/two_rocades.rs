@@ -1,10 +1,12 @@
 //! Two ends of rocade.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
 use rocade_core::diagnose::{Exchange, Failure};
 use rocade_core::pair::Role;
+use rocade_core::pair::perf::message::VERSION_BYTES;
 use rocade_core::pair::perf::{Options, SizeResult, Sizes, Test};
 
 use super::{Driver, LONG, variants};
@@ -85,6 +87,22 @@ fn a_server_says_why_it_refuses() {
     assert_eq!(error.to_string(), "the other end refuses: at most 1 MiB here");
     let refused = Exchange::Refused { reason: "at most 1 MiB here".to_owned() };
     assert_eq!(error.failure(), Some(Failure::Exchange(refused)));
+}
+
+/// Its own options, which a stock client does not ask for, count only once it is one.
+#[test]
+fn a_server_that_may_not_do_what_a_stock_client_wants_closes_on_it() {
+    let stream = against(|mut stream| {
+        let mut version = [0; VERSION_BYTES];
+        version[..4].copy_from_slice(b"6.06");
+        stream.write_all(&version).unwrap();
+        assert_eq!(stream.read_to_end(&mut vec![]).unwrap(), VERSION_BYTES);
+    });
+    let options = Options::stock(super::test("write-bw"));
+    let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY };
+    let limit = |asked: &Options| Err(format!("no {}", asked.test));
+    let error = greet(&stream, Role::Server, &own, LONG, &limit).unwrap_err();
+    assert!(matches!(&error, VerbsError::Declined { reason } if reason == "no write-bw"), "{error}");
 }
 
 #[test]
