@@ -51,11 +51,14 @@ fn trials() -> Vec<Trial> {
     trials.push(trial(START, move || start(&to_chain, &to_binary)));
     trials.extend(chain::recorded_rows().into_iter().map(|row| row_trial(row, &binary, |_, error| error)));
     let logs = |chain: &Chain, error| chain.cluster.with_logs(error);
-    let rows = chain::cluster_rows()
+    let rows = chain::exclusive_rows()
         .into_iter()
+        .chain(chain::cluster_rows())
         .chain(chain::limit_rows())
         .chain(chain::matrix_rows())
         .chain(chain::broken_rows())
+        .chain(chain::serving_rows())
+        .chain(chain::stock_name_rows())
         .chain(chain::agreement_rows())
         .chain(chain::recording_rows())
         .chain(chain::watching_rows())

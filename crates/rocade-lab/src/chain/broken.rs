@@ -5,6 +5,15 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, ensure};
 
+mod case;
+mod ends;
+mod midway;
+mod namespaces;
+mod ways;
+
+use self::ends::ENDS;
+use self::midway::MIDWAY;
+use self::ways::WAYS;
 use super::pingpong::run_pair;
 use super::place::Place;
 use super::{Chain, Row, Seen, both_streams, passed};
@@ -143,7 +152,36 @@ pub fn broken_rows() -> Vec<Row<Chain>> {
             typed: BETWEEN.iter().map(|pair| format!("{}  (server: {})", pair.client, pair.server)).collect(),
             run: fails_between,
         },
+        Row {
+            name: "a test that one end is not fit for, or whose ends are unlike, says which",
+            typed: case::typed(ENDS),
+            run: |chain| case::run_all(chain, ENDS),
+        },
+        Row {
+            name: "a test whose packets find no way says where they stay, and passes once they fit or are carried",
+            typed: case::typed(WAYS),
+            run: |chain| case::run_all(chain, WAYS),
+        },
+        Row {
+            name: "a test that is broken off midway says how, with exit code 1",
+            typed: case::typed(MIDWAY),
+            run: |chain| case::run_all(chain, MIDWAY),
+        },
+        Row {
+            name: "a Pod with the device files by path, and without the resource, is told of its device cgroup",
+            typed: vec!["rocade write-bw -d rxe1 10.8.10.1  (in a Pod with hostPath /dev/infiniband)".into()],
+            run: namespaces::device_cgroup,
+        },
     ]
+}
+
+/// Ahead of all rows with Pods.
+pub fn exclusive_rows() -> Vec<Row<Chain>> {
+    vec![Row {
+        name: "with RDMA namespaces in exclusive mode a test in another one says so",
+        typed: vec!["rdma system set netns exclusive; ip netns exec alone rocade write-bw 127.0.0.1".into()],
+        run: namespaces::exclusive,
+    }]
 }
 
 fn cannot_be_made(chain: &Chain) -> Result<Seen> {
