@@ -9,7 +9,7 @@ build: ## the product: target/release/rocade
 	cargo build --release --package rocade
 
 test: lint quick ## all tests; needs root, does its own set-up
-	$(BENCH) --test cdi --test silent --test statistics
+	$(BENCH) --test cdi --test silent --test masked --test statistics
 	$(BENCH) --test native
 	$(BENCH) --test cluster
 

@@ -1,5 +1,5 @@
 //! What `rocade verify --probe` costs in a Pod, against an empty Rust program and against `true`: system calls, by strace,
-//! and time. The Pod is made: /sys, /dev and the network in namespaces of their own, with /dev/null in place of verbs
+//! and time. The Pod is made: /sys, /dev and the network in namespaces of their own, with /dev/null and its like in place of verbs
 //! devices, so that the verdict is PASS. `cargo bench --package rocade --bench probe`; needs root, strace, unshare and ip.
 //! Exit code 1 where more than the goal does not depend on HCAs, 2 where it could not be measured.
 
@@ -12,26 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-#[path = "../../rocade-host/benches/reading/made.rs"]
-mod made;
+#[path = "probe/pod.rs"]
+mod pod;
 
 /// System calls beyond those of an empty program that no HCA accounts for, at most.
 const MOST: usize = 40;
 const RUNS: usize = 300;
-
-/// Lays a Pod's tree over this namespace, then becomes this program again.
-const INTO_POD: &str = r#"
-set -e
-mkdir "$1/dev/shm"
-for node in null zero urandom; do touch "$1/dev/$node"; mount --bind "/dev/$node" "$1/dev/$node"; done
-mount --bind "$1/sys" /sys
-mount --rbind "$1/dev" /dev
-ip link set lo up
-for n in $(seq 0 "$2"); do ip address add "10.0.$n.4/24" dev lo; done
-ulimit -l 8192
-shift 2
-exec "$@"
-"#;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
@@ -81,14 +67,12 @@ fn build_empty(dir: &Path) -> PathBuf {
 /// This program again, inside a Pod that is made of so many HCAs; gives what it prints.
 fn in_pod(scratch: &Path, empty: &Path, granted: usize, seen: usize) -> String {
     let tree = scratch.join(format!("{granted}-{seen}"));
-    made::lay_out(&tree, seen).unwrap();
-    fs::create_dir_all(tree.join("dev/infiniband")).unwrap();
-    (0..seen).for_each(|n| make_own(&tree, n, n < granted));
+    pod::lay_out(&tree, granted, seen).unwrap();
     let names: Vec<String> = (0..granted).map(|n| format!("mlx5_{n}:1")).collect();
-    let output = Command::new("unshare")
-        .args(["--mount", "--net", "--propagation", "private", "sh", "-c", INTO_POD, "sh"])
-        .args([tree.as_os_str(), (seen - 1).to_string().as_ref(), env::current_exe().unwrap().as_os_str()])
-        .args(["inside".as_ref(), names.join(",").as_ref(), empty.as_os_str(), scratch.as_os_str()])
+    let output = pod::enter(&tree, seen)
+        .arg(env::current_exe().unwrap())
+        .args(["inside", &names.join(",")])
+        .args([empty, scratch])
         .stderr(Stdio::inherit())
         .output()
         .expect("unshare is installed");
@@ -99,26 +83,12 @@ fn in_pod(scratch: &Path, empty: &Path, granted: usize, seen: usize) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Gives an HCA's GIDs to `lo`, and its verbs device the number of /dev/null, with a node where it is granted.
-fn make_own(tree: &Path, n: usize, granted: bool) {
-    let hca = tree.join(format!("sys/class/infiniband/mlx5_{n}"));
-    for index in 2..4 {
-        fs::write(hca.join(format!("ports/1/gid_attrs/ndevs/{index}")), "lo\n").unwrap();
-    }
-    fs::write(tree.join(format!("sys/class/infiniband_verbs/uverbs{n}/dev")), "1:3\n").unwrap();
-    if granted {
-        let node = tree.join(format!("dev/infiniband/uverbs{n}"));
-        let made = Command::new("mknod").arg(&node).args(["c", "1", "3"]).status().unwrap();
-        assert!(made.success(), "mknod {}: {made}", node.display());
-    }
-}
-
 /// In the Pod: prints system calls of the probe and of the empty program, and microseconds of the probe and of `true`.
 fn inside(granted: &str, empty: &Path, scratch: &Path) -> ExitCode {
     let probe = || {
         let mut probe = Command::new(env!("CARGO_BIN_EXE_rocade"));
         probe.args(["verify", "--probe"]).env_clear();
-        probe.env("KUBERNETES_SERVICE_HOST", "10.96.0.1").env("ROCADE_GRANT_RDMA_A", granted);
+        probe.env(pod::IN_KUBERNETES.0, pod::IN_KUBERNETES.1).env(pod::GRANT, granted);
         probe
     };
     let calls = [calls(&probe(), scratch), calls(&Command::new(empty), scratch)];
