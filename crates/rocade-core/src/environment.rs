@@ -30,6 +30,7 @@ mod version;
 
 pub use contradictions::FOUND;
 pub(crate) use contradictions::instead_of_off;
+pub(crate) use devices::usable_ports;
 pub use pairing::Pair;
 pub use rules::{RULES, Rule};
 pub use version::{NcclSource, NcclVersion, version_of_library};
@@ -163,7 +164,7 @@ impl Environment {
 
 /// Tells the variables. The host must have been judged ([`crate::judge`]).
 pub fn environment(host: &Host, given: &Given<'_>) -> Environment {
-    let devices = devices::choose(host, given);
+    let devices = devices::choose(host, given.tried, given.variables);
     let fabric = fabric::settle(host, given, &devices);
     let pairs = pairing::pair(host, given, &fabric.rails);
     let rails = pairing::nearest_first(&fabric.rails, &pairs);

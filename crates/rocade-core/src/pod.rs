@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::host::{Accessible, GidType, Hca, Host, Usable};
+use crate::host::{Accessible, GidType, Hca, Host, Pod, Usable};
 use crate::names::{GidIndex, HcaName};
 
 /// What trying to open verbs devices gave: HCA → None where it opened, else why not (an errno name). HCAs that nobody
@@ -57,6 +57,29 @@ pub fn lost_grants(host: &Host) -> Vec<(&str, &str)> {
     let by_name = grants.filter(|grant| grant.pci_address.is_none());
     let named = by_name.filter_map(|grant| Some((grant.source.as_str(), grant.hca.as_deref()?)));
     named.filter(|(_, name)| host.hca(name).is_none()).collect()
+}
+
+/// Resources of this container, as its manifest names them: those that it asked for where that is known, else those by
+/// whose names variables tell what it was granted.
+pub fn resources(pod: &Pod) -> Vec<String> {
+    if !pod.resources.is_empty() {
+        return pod.resources.keys().cloned().collect();
+    }
+    let grants = pod.grants.iter().flatten();
+    let mut names: Vec<String> = grants.filter_map(|grant| resource_of(&grant.source)).collect();
+    names.dedup();
+    names
+}
+
+/// `ROCADE_GRANT_RDMA_HCA_A` → `rdma/hca_a`, `PCIDEVICE_NVIDIA_COM_VF` → `nvidia.com/vf`. Variables have lost where the
+/// domain ends, and dots and dashes of the name: a domain of several parts is known by its last one.
+fn resource_of(variable: &str) -> Option<String> {
+    const LAST_PARTS: [&str; 5] = ["_com_", "_io_", "_org_", "_net_", "_dev_"];
+    let prefixes = ["ROCADE_GRANT_", "PCIDEVICE_"];
+    let name = prefixes.iter().find_map(|prefix| variable.strip_prefix(prefix))?.to_ascii_lowercase();
+    let ends = LAST_PARTS.iter().filter_map(|last| Some(name.find(last)? + last.len() - 1));
+    let at = ends.min().or_else(|| name.find('_'))?;
+    Some(format!("{}/{}", name[..at].replace('_', "."), &name[at + 1..]))
 }
 
 fn opens(hca: &Hca, tried: &Tried) -> Opens {
@@ -138,7 +161,7 @@ fn own_addresses(host: &Host) -> BTreeMap<String, BTreeMap<String, (GidIndex, St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{CharDevice, Pod, PodGrant};
+    use crate::host::{CharDevice, PodGrant};
 
     fn hca(name: &str, address: &str, accessible: Accessible) -> Hca {
         let uverbs = CharDevice { node: format!("of_{name}"), major: 231, minor: 192, accessible };
@@ -186,5 +209,24 @@ mod tests {
         assert!(matches!(&of(&refused)[0], Opens::No(why) if why.ends_with("does not open (EPERM)")));
         let opened = Tried::from([("mlx5_3".parse().unwrap(), None)]);
         assert_eq!(of(&opened)[3], Opens::Yes);
+    }
+
+    #[test]
+    fn a_resource_is_named_as_it_was_asked_for_or_as_its_variable_tells() {
+        for (variable, wanted) in [
+            ("ROCADE_GRANT_RDMA_HCA_ENS18", Some("rdma/hca_ens18")),
+            ("ROCADE_GRANT_EXAMPLE_COM_RAILS", Some("example.com/rails")),
+            ("PCIDEVICE_NVIDIA_COM_SRIOV_RAIL0", Some("nvidia.com/sriov_rail0")),
+            ("PCIDEVICE_OPENSHIFT_IO_MLX", Some("openshift.io/mlx")),
+            ("ROCADE_GRANT_A", None),
+            ("granted", None),
+        ] {
+            assert_eq!(resource_of(variable).as_deref(), wanted, "{variable}");
+        }
+        let grant = PodGrant { source: "ROCADE_GRANT_RDMA_A".into(), ..PodGrant::default() };
+        let mut pod = Pod { grants: Some(vec![grant.clone(), grant]), ..Pod::default() };
+        assert_eq!(resources(&pod), ["rdma/a"]);
+        pod.resources.insert("rdma/A-b".into(), "1".into());
+        assert_eq!(resources(&pod), ["rdma/A-b"]);
     }
 }

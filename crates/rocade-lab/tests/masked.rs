@@ -82,7 +82,7 @@ const CASES: &[Case] = &[
         granted: 1,
         grant: GRANTED,
         hide: "mount -t tmpfs none /sys/class/infiniband/mlx5_0/ports/1/gids",
-        verdict: "FAIL pod: the grant is mlx5_0, the network leads to mlx5_1",
+        verdict: "FAIL pod: resource rdma/a is mlx5_0, the network leads to mlx5_1",
     },
     Case {
         what: "/proc",

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::{Case, Rule, Sheet, is_reached};
 use crate::finding::Severity;
 use crate::host::{CharDevice, GidEntry, GidType, Hca, Pod, Port, Transport, Usable};
+use crate::pod::Tried;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -159,7 +160,7 @@ fn different_rails(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         };
         hcas.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    let resources: Vec<&str> = pod.resources.keys().map(String::as_str).collect();
+    let resources = crate::pod::resources(pod);
     let resource =
         if resources.is_empty() { "the grant".into() } else { format!("resource {}", resources.join(", ")) };
     let network =
@@ -269,21 +270,36 @@ fn seen_not_granted(case: &Case<'_>, sheet: &mut Sheet<'_>) {
     let others: Vec<&str> =
         case.host.hcas.iter().filter(|hca| !is_reached(hca)).map(|hca| hca.name.as_str()).collect();
     if !granted.is_empty() && !others.is_empty() {
-        let list = granted.join(",");
-        let ucx: Vec<String> = granted.iter().map(|name| format!("{name}:1")).collect();
         let seen = format!(
-            "{} of {} HCAs granted: {list}; seen only: {}",
+            "{} of {} HCAs granted: {}; seen only: {}",
             granted.len(),
             case.host.hcas.len(),
+            granted.join(","),
             others.join(", ")
         );
+        let ports = job_ports(case, &granted).join(",");
         sheet.find("pod", seen, "libraries that take the granted ones only").cure =
-            format!("NCCL_IB_HCA=={list} UCX_NET_DEVICES={}", ucx.join(","));
+            format!("NCCL_IB_HCA=={ports} UCX_NET_DEVICES={ports}, as `rocade exec` sets them");
     }
 }
 
+/// The ports that libraries are to be told, as `rocade env` names them: those that a job can use, or all of what was granted
+/// as long as none can.
+fn job_ports(case: &Case<'_>, granted: &[&str]) -> Vec<String> {
+    let none = Tried::new();
+    let tried = case.against.within.map_or(&none, |within| &within.tried);
+    let usable = crate::environment::usable_ports(case.host, tried);
+    if !usable.is_empty() {
+        return usable;
+    }
+    let own = case.host.hcas.iter().filter(|hca| granted.contains(&hca.name.as_str()));
+    own.flat_map(|hca| hca.ports.iter().map(|port| format!("{}:{}", hca.name, port.port))).collect()
+}
+
 fn nothing_granted(case: &Case<'_>, sheet: &mut Sheet<'_>) {
-    if case.host.hcas.iter().any(|hca| is_refused(case, hca)) {
+    // What was granted and is not here is another finding.
+    let is_told = |hca| is_refused(case, hca) || is_granted(case, hca) == Some(true);
+    if case.host.hcas.iter().any(is_told) || !crate::pod::lost_grants(case.host).is_empty() {
         return;
     }
     if pod(case).is_some() && !case.host.hcas.is_empty() && opened(case).next().is_none() {

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ChosenPort, Given, gids};
+use super::{ChosenPort, gids};
 use crate::host::{GidEntry, Hca, Host, LinkLayer, NetnsMode, Port, RoleKind, Usable};
-use crate::pod::{Held, Opens, held};
+use crate::pod::{Held, Opens, Tried, held};
 
 /// A port that may be used.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,9 +50,14 @@ pub(super) struct Devices<'a> {
     pub(super) unsure: Vec<String>,
 }
 
-pub(super) fn choose<'a>(host: &'a Host, given: &Given<'_>) -> Devices<'a> {
-    let held = held(host, given.tried);
-    let ports = granted_ports(given.variables);
+/// Their names as NCCL and UCX spell them, where no variable narrows them down.
+pub(crate) fn usable_ports(host: &Host, tried: &Tried) -> Vec<String> {
+    choose(host, tried, &BTreeMap::new()).rails.iter().map(Rail::name).collect()
+}
+
+pub(super) fn choose<'a>(host: &'a Host, tried: &Tried, variables: &BTreeMap<String, String>) -> Devices<'a> {
+    let held = held(host, tried);
+    let ports = granted_ports(variables);
     let mut devices = Devices::default();
     for one in &held {
         match why_not(one) {

@@ -7,8 +7,8 @@ use crate::host::{Host, Limit, Memlock};
 /// Empty where no line of a manifest helps.
 pub(super) fn lines(host: &Host, within: &Within, finding: &Finding) -> Vec<String> {
     let lines: &[&str] = match finding.code {
-        "RDC610" => &RESOURCE,
-        "RDC611" if finding.seen.contains("EPERM") => &RESOURCE,
+        "RDC610" => return resource(host),
+        "RDC611" if finding.seen.contains("EPERM") => return resource(host),
         "RDC601" | "RDC603" => &NETWORK,
         "RDC106" | "RDC612" if capability_helps(host, within) => &CAPABILITY,
         "RDC613" => &SHARED_MEMORY,
@@ -23,14 +23,18 @@ fn capability_helps(host: &Host, within: &Within) -> bool {
     limited && host.pod.is_some() && within.ipc_lock != Some(true) && within.user.is_none_or(|user| user == 0)
 }
 
-const RESOURCE: [&str; 6] = [
-    "spec:",
-    "  containers:",
-    "  - resources:",
-    "      limits:",
-    "        <resource of the HCA>: 1",
-    "      requests: {<resource of the HCA>: 1}",
-];
+/// A resource by its name where this Pod has one; else the cluster's nodes tell the names.
+fn resource(host: &Host) -> Vec<String> {
+    let known = host.pod.as_ref().and_then(|pod| crate::pod::resources(pod).into_iter().next());
+    let name = known.as_deref().unwrap_or("<resource of the HCA>");
+    let mut lines = vec!["spec:".to_owned(), "  containers:".into(), "  - resources:".into()];
+    lines.push(format!("      limits: {{{name}: 1}}"));
+    lines.push(format!("      requests: {{{name}: 1}}"));
+    if known.is_none() {
+        lines.push("# its name: kubectl get nodes -o jsonpath='{.items[*].status.allocatable}'".into());
+    }
+    lines
+}
 
 const NETWORK: [&str; 4] = [
     "metadata:",

@@ -7,7 +7,7 @@ use super::{Recording, assert_found, assert_none_of};
 fn hcas_that_are_seen_and_not_granted_are_told_with_the_list_to_export() {
     let report = Recording::of("seed-pod-wrong-rail").check();
     let finding =
-        assert_found(&report, "RDC609", "pod", "1 of 4 HCAs granted: mlx5_4", "NCCL_IB_HCA==mlx5_4");
+        assert_found(&report, "RDC609", "pod", "1 of 4 HCAs granted: mlx5_4", "NCCL_IB_HCA==mlx5_4:1 ");
     assert!(finding.cure.contains("UCX_NET_DEVICES=mlx5_4:1"), "{finding}");
 }
 

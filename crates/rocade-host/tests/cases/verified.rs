@@ -55,6 +55,24 @@ fn a_pod_without_its_device_node_fails_with_the_lines_to_add() {
     assert!(found(&verdict, "RDC610").unwrap().lines.iter().any(|line| line.contains("limits:")));
 }
 
+/// F49: with a grant that the environment tells, the resource was asked for: what lacks is the node.
+#[test]
+fn a_grant_without_its_node_is_not_told_to_ask_for_the_resource_again() {
+    let mut host = Recording::of("pod-sriov-exclusive").without(" char uverbs2 ").host();
+    let source = "ROCADE_GRANT_RDMA_HCA_B".to_owned();
+    host.pod.as_mut().unwrap().grants =
+        Some(vec![PodGrant { source, hca: Some("mlx5_2".into()), ..PodGrant::default() }]);
+    let verdict = verify(&host, &Within::default());
+    assert_reason(&verdict, "RDC606", "granted, /dev/infiniband/uverbs2 is not in this Pod");
+    assert!(found(&verdict, "RDC610").is_none());
+    // A node that a hostPath brought: the resource is named as its variable tells.
+    let refused =
+        verify(&Host { nodes: good().nodes, hcas: good().hcas, ..host }, &tried("mlx5_2", Some("EPERM")));
+    let lines = &found(&refused, "RDC611").unwrap().lines;
+    assert!(lines.iter().any(|line| line.contains("limits: {rdma/hca_b: 1}")), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains('<')), "{lines:?}");
+}
+
 /// F52 and F53: seen in /sys is not granted; usable is opened and addressed.
 #[test]
 fn hcas_that_are_only_seen_are_told_apart_from_the_granted_one() {
