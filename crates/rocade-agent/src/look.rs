@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 use rocade_core::config::Config;
 use rocade_core::plan::needs;
 use rocade_core::{HcaName, Host};
-use rocade_host::{Patience, Root, Scope, read_parts, read_patiently, read_port_states};
+use rocade_host::{Patience, Root, Scope, let_go_of_program, read_parts, read_patiently, read_port_states};
 
 use crate::state::Look;
 
@@ -36,6 +36,8 @@ pub(crate) fn start_whole(
     let body = move || {
         let start = Instant::now();
         let (host, silent) = read_patiently(&root, Patience::default(), read);
+        // Minutes go by before so much of the program is needed again.
+        let_go_of_program();
         done(host, Look { at: SystemTime::now(), took: start.elapsed(), silent });
     };
     thread::Builder::new().name("look".into()).spawn(body).map(drop)

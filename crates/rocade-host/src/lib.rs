@@ -21,6 +21,8 @@ mod netlink;
 mod opened;
 mod pci;
 mod port_netdev;
+#[allow(unsafe_code, reason = "memory is let go of by its address")]
+mod program;
 mod record;
 mod root;
 mod scope;
@@ -39,6 +41,7 @@ pub use netlink::{
     RouteRecord, RuleRecord, decode_netlink,
 };
 pub use opened::try_verbs;
+pub use program::let_go_of_program;
 pub use record::record;
 pub use root::{Answer, Patience, Refusal, Root, Stat, read_patiently};
 pub use scope::Scope;

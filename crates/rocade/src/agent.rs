@@ -117,6 +117,8 @@ impl Args {
 
 /// Serves until SIGTERM or SIGINT; SIGHUP has the configuration read and the host looked at again.
 pub(crate) fn run(args: &Args, log: Level) -> anyhow::Result<Outcome> {
+    // The command line and the linker's work are done with.
+    rocade_host::let_go_of_program();
     let root = args.source.open()?;
     let outside = Outside {
         socket: Some(args.socket.clone()),
