@@ -195,7 +195,8 @@ impl Cell {
              echo 'name == \"eth1\" && protocol == 0x800' >events/net/net_dev_start_xmit/filter; \
              echo 1 | tee events/sched/sched_process_exec/enable >events/net/net_dev_start_xmit/enable; cd /"
         ))?;
-        self.run(ends, tool, "", self.messages)?;
+        // The other end waits already, as where a person starts both.
+        self.run(ends, tool, "sleep 1;", self.messages)?;
         let said = ends.ask(
             "cd /sys/kernel/tracing; echo 0 | tee events/sched/sched_process_exec/enable >events/net/net_dev_start_xmit/enable; \
              cat trace; cd /",
