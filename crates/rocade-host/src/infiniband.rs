@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rocade_core::host::{Counter, Unknown};
 use rocade_core::names::{Pkey, compare_natural};
-use rocade_core::{Accessible, Hca, HcaName, Host, Netdev, PortNum};
+use rocade_core::{Accessible, Hca, HcaName, Host, Netdev, Port, PortNum};
 
-use crate::attributes::read_text;
+use crate::attributes::{Attributes, read_text};
 use crate::counters::read_counters;
 use crate::devices::CharDevices;
+use crate::gids::read_gids;
 use crate::pci::{self, Place};
 use crate::port_netdev::NetlinkNetdevs;
 use crate::root::Root;
@@ -70,6 +71,14 @@ pub fn read_port_states(root: &Root, host: &mut Host, hcas: &BTreeSet<HcaName>) 
 pub fn read_port_counters(root: &Root, hca: &HcaName, port: PortNum) -> Vec<Counter> {
     let dir = port::dir_of(hca, port);
     ["counters", "hw_counters"].iter().flat_map(|set| read_counters(root, &dir, set)).collect()
+}
+
+/// Whether each GID that a port had stands at its index still.
+pub(crate) fn has_gids_in_place(root: &Root, hca: &HcaName, before: &Port) -> bool {
+    let Ok(dir) = root.member(CLASS, hca.as_str()) else { return false };
+    let mut files = Attributes::of(root, dir.join("ports").join(before.port.to_string()));
+    let indexes: Vec<u32> = before.gids.iter().map(|gid| gid.index.0).collect();
+    read_gids(&mut files, &indexes, before.transport) == before.gids
 }
 
 /// Partition keys of a port by their index, 0x0000 where an entry is unset; empty where there are none or they cannot be

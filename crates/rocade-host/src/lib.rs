@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod again;
 mod archive;
 mod attributes;
 mod capabilities;
@@ -30,6 +31,7 @@ mod scrub;
 mod statistics;
 mod surroundings;
 
+pub use again::is_as_before;
 pub use archive::{Archive, Dir, Dump, Netlink, Node, WrongLine};
 pub use capabilities::read_ipc_lock;
 pub use cpus::{parse_cpus, read_cache_line, read_near_cpus, read_node_cpus};

@@ -86,7 +86,7 @@ fn attempt(args: &Args, options: &Options, meeting: Meeting<'_>, known: &mut Kno
     let stream = meeting.meet()?;
     if role == Role::Server {
         // By the time a client comes, GIDs may have come and gone.
-        known.host = Source { from: None }.read()?;
+        Source { from: None }.renew(&mut known.host)?;
     }
     let unit = if args.report_gbits { Unit::Gigabits } else { Unit::Mebibytes };
     let (place, accept) = (&args.place, &|_: &Options| Ok(()));

@@ -115,7 +115,7 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
     let stream = meeting.meet()?;
     if args.role() == Role::Server {
         // By the time a client comes, GIDs may have come and gone.
-        known.host = Source { from: None }.read()?;
+        Source { from: None }.renew(&mut known.host)?;
     }
     let connection = connection(&stream)?;
     let choice = choose(&known.host, args, Some(connection))?;

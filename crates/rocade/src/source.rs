@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rocade_core::{Host, judge};
-use rocade_host::{Error, Patience, Root, Scope, read_host, read_parts, read_patiently};
+use rocade_host::{Error, Patience, Root, Scope, is_as_before, read_host, read_parts, read_patiently};
 
 use crate::outcome::{Advice, tell};
 
@@ -37,8 +37,21 @@ impl Source {
         self.read_by(|root| judged(read_host(root)))
     }
 
+    /// Reads the host again where what a test chooses from is not as it was.
+    pub(crate) fn renew(&self, host: &mut Host) -> anyhow::Result<()> {
+        let before = host.clone();
+        let read = move |root: &Root| (!is_as_before(root, &before)).then(|| judged(read_host(root)));
+        if let Some(now) = self.read_by(read)? {
+            *host = now;
+        }
+        Ok(())
+    }
+
     /// Makes of the host what the function does; says what of it did not answer.
-    pub(crate) fn read_by<T: Send + 'static>(&self, read: fn(&Root) -> T) -> anyhow::Result<T> {
+    pub(crate) fn read_by<T: Send + 'static>(
+        &self,
+        read: impl Fn(&Root) -> T + Send + Sync + 'static,
+    ) -> anyhow::Result<T> {
         let (value, silent) = read_patiently(&self.open()?, Patience::default(), read);
         for path in silent {
             tell(&format!("rocade: {} does not answer; the rest was read without it", path.display()));

@@ -75,7 +75,7 @@ fn attempt(
     let library = load(&place, known)?;
     let stream = meeting.meet()?;
     if output.role == Role::Server {
-        known.host = Source { from: None }.read()?;
+        Source { from: None }.renew(&mut known.host)?;
     }
     let (role, unit, accept) = (output.role, args.unit(), &|_: &Options| Ok(()));
     let session = Session { library: &library, role, options, place: &place, unit, accept };
