@@ -33,6 +33,7 @@ mod serving;
 mod stocknames;
 mod survival;
 mod timing;
+mod verified;
 mod watching;
 
 pub use agreement::agreement_rows;
@@ -48,6 +49,7 @@ pub use serving::serving_rows;
 pub use stocknames::stock_name_rows;
 pub use survival::{reported_rows, survival_rows};
 pub use timing::timing_rows;
+pub use verified::verified_rows;
 pub use watching::watching_rows;
 
 /// One step over a bench of type `C`.

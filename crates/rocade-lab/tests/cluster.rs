@@ -55,6 +55,7 @@ fn trials() -> Vec<Trial> {
         .into_iter()
         .chain(chain::cluster_rows())
         .chain(chain::limit_rows())
+        .chain(chain::verified_rows())
         .chain(chain::matrix_rows())
         .chain(chain::broken_rows())
         .chain(chain::serving_rows())

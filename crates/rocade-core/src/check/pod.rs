@@ -161,8 +161,12 @@ fn different_rails(case: &Case<'_>, sheet: &mut Sheet<'_>) {
         hcas.iter().map(one).collect::<Vec<_>>().join(", ")
     };
     let resources = crate::pod::resources(pod);
-    let resource =
-        if resources.is_empty() { "the grant".into() } else { format!("resource {}", resources.join(", ")) };
+    let said = granted.iter().any(|hca| is_granted(case, hca).is_some());
+    let resource = match (resources.is_empty(), said) {
+        (false, _) => format!("resource {}", resources.join(", ")),
+        (true, true) => "the grant".into(),
+        (true, false) => "what opens here".into(),
+    };
     let network =
         pod.networks.as_deref().map_or_else(|| "the network".to_owned(), |name| format!("network {name}"));
     let seen = format!(

@@ -138,8 +138,9 @@ fn lock_right(within: &Within) -> String {
 
 /// How this process gets to lock memory: the first that can help.
 fn raise(case: &Case<'_>, within: &Within, memlock: Memlock) -> String {
-    let runtime = "LimitMEMLOCK=infinity in the systemd unit of the container runtime (containerd, crio), and restart it; or an \
-                   NRI plugin that sets the rlimit";
+    let runtime = "raise the container runtime's limit, by LimitMEMLOCK=infinity in its systemd unit (containerd, crio) and a \
+                   restart, by `base_runtime_spec` of containerd for a RuntimeClass, or by an NRI plugin that sets the \
+                   rlimit (docs/memlock.md)";
     match (memlock.hard, case.host.pod.is_some(), within.user) {
         (Limit::Unlimited, ..) => "`ulimit -l unlimited` before the program: the hard limit allows it".into(),
         (_, true, Some(0)) => {

@@ -62,7 +62,7 @@ fn named(chain: &Chain) -> Result<Seen> {
     passed(output, "rxe1 alone, the rail's network, sockets over eth0; an index in the Pod's own file only")
 }
 
-fn value(told: &Value, name: &str) -> Result<Option<String>> {
+pub(super) fn value(told: &Value, name: &str) -> Result<Option<String>> {
     let variables = told["variables"].as_array().context("no variables")?;
     let found = variables.iter().find(|variable| variable["name"] == name);
     Ok(found.with_context(|| format!("{name} is not told"))?["value"].as_str().map(str::to_owned))

@@ -27,6 +27,9 @@ for rail in $RAILS; do rdma link add "rxe$rail" type rxe netdev "eth$rail"; done
 keep dropbear -F -E -s -r /etc/dropbear/dropbear_ed25519_host_key >/dev/null 2>&1 &
 echo "lab: network is up at $($bb cut -d' ' -f1 /proc/uptime) s"
 while [ -z "$KUBERNETES" ]; do wait; sleep 1; done
+# The runtime's own default, as `base_runtime_spec` takes it, with one limit more.
+ctr oci spec | $bb sed 's/"rlimits": \[/&{"type":"RLIMIT_MEMLOCK","hard":18446744073709551615,"soft":18446744073709551615},/' \
+    >/run/memlock.json
 keep containerd --config /lab/containerd.toml >/dev/vport0p1 2>&1 &
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.2; done
 echo "lab: containerd is up at $($bb cut -d' ' -f1 /proc/uptime) s"

@@ -39,9 +39,12 @@ impl Seed<'_> {
         put("lab/network", plan::render_node_network(number).as_bytes())?;
         put("lab/kubeconfig", &json(plan::kubeconfig(&self.secrets.token, "/lab/lab.crt")))?;
         put("lab/kubelet.json", &json(plan::kubelet_configuration()))?;
-        put("etc/cni/net.d/10-pods.conflist", &json(plan::cni_pod_network(number)))?;
-        for rail in 1..=plan::RAILS.len() {
-            put(&format!("etc/cni/net.d/2{rail}-rail{rail}.conflist"), &json(plan::cni_rail(number, rail)))?;
+        for (folder, rails) in plan::CNI_FOLDERS {
+            put(&format!("{folder}/10-pods.conflist"), &json(plan::cni_pod_network(number)))?;
+            for rail in rails {
+                let place = format!("{folder}/2{rail}-rail{rail}.conflist");
+                put(&place, &json(plan::cni_rail(number, *rail)))?;
+            }
         }
         put("usr/lib/cni/lab-rail", RAIL_CNI.as_bytes())?;
         put("lab/steering", plan::render_node_steering(number).as_bytes())?;

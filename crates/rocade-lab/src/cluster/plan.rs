@@ -16,6 +16,11 @@ pub const RAIL_MTU: u16 = 4200;
 /// way; of the 1000 that a tap keeps by default some were lost each time.
 const QUEUED: u32 = 10_000;
 
+/// Folders of CNI configurations on a node, and the rails that a Pod gets by each beside the Pods' network. The first is
+/// the default runtime's, the others are of containerd.toml's runtime handlers.
+pub const CNI_FOLDERS: [(&str, &[usize]); 4] =
+    [("etc/cni/net.d", &[1, 2]), ("etc/cni/no-rail", &[]), ("etc/cni/rail1", &[1]), ("etc/cni/rail2", &[2])];
+
 /// Management address of node `number`.
 pub fn address(number: usize) -> String {
     format!("10.7.0.{number}")
