@@ -76,7 +76,8 @@ pub(super) const MIDWAY: &[Case] = &[
         wanted: &["the other end had no receive posted for too long (RNR); this port counted "],
         code: 1,
     },
-    // 100 messages a second, so that the sender, which may have 128 packets unanswered, goes on while some are dropped.
+    // 100 messages a second, so that the sender, which may have 128 packets unanswered, goes on while some are dropped. It
+    // counts a gap only where packets before it were not answered yet, so that the counter need not tell of it.
     Case {
         what: "packets that get lost midway",
         changes: &[Change { at: At::Server, make: "true", undo: "iptables -t raw -F PREROUTING" }],
@@ -90,7 +91,7 @@ pub(super) const MIDWAY: &[Case] = &[
         ),
         client: "rocade write-bw -d rxe1 -s 64 -n 1000000 --rate-limit-gbps 0.00005 --timeout 5 10.7.0.1",
         teller: Teller::Client,
-        wanted: &["packets were lost or reordered: this port counted "],
+        wanted: &["the other end fell silent after "],
         code: 1,
     },
 ];

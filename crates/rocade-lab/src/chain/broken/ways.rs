@@ -7,7 +7,7 @@ pub(super) const WAYS: &[Case] = &[
     Case {
         what: "the way drops packets of the path MTU",
         changes: &[NARROW],
-        server: "rocade pingpong -d rxe1 -m 4096 -s 4096 -n 20 --timeout 15",
+        server: "rocade pingpong -d rxe1 -m 4096 -s 4096 -n 20 --timeout 7",
         client: "rocade pingpong -d rxe1 -m 4096 -s 4096 -n 20 --timeout 5 10.7.0.1",
         teller: Teller::Client,
         wanted: &[
@@ -60,7 +60,7 @@ pub(super) const WAYS: &[Case] = &[
             },
             ROUTED[2],
         ],
-        server: "rocade pingpong -d rxe2 -n 20 --timeout 10",
+        server: "rocade pingpong -d rxe2 -n 20 --timeout 7",
         client: "rocade pingpong -d rxe1 -n 20 --timeout 5 10.7.0.1",
         teller: Teller::Client,
         wanted: &[
@@ -85,7 +85,7 @@ pub(super) const WAYS: &[Case] = &[
                 undo: "ip neigh del 10.8.10.2 dev eth1",
             },
         ],
-        server: "rocade pingpong -d rxe1 --timeout 10",
+        server: "rocade pingpong -d rxe1 --timeout 7",
         client: "rocade pingpong -d rxe1 --timeout 5 10.7.0.1",
         teller: Teller::Client,
         wanted: &["eth1 and eth2 are in one subnet with arp_ignore 0", "arp_ignore=1"],
@@ -138,7 +138,7 @@ pub(super) const WAYS: &[Case] = &[
                    ip -n away link set away1 up && sleep 1",
             undo: "ip netns del away",
         }],
-        server: "rocade pingpong -d rxe1 --timeout 10",
+        server: "rocade pingpong -d rxe1 --timeout 7",
         client: "i=$(cd /sys/class/infiniband/rxe1/ports/1/gids && grep -slx 0000:0000:0000:0000:0000:ffff:0a08:0a4d * \
                  | sort -n | head -1); rocade pingpong -d rxe1 -x $i --timeout 5 10.8.10.1",
         teller: Teller::Client,
