@@ -10,6 +10,10 @@ use crate::cluster::Cluster;
 use crate::steps::Steps;
 use crate::{command, image};
 
+/// Set to anything, the program is built with the address sanitizer, which ends it where it finds something.
+const SANITIZE: &str = "ROCADE_SANITIZE";
+const SANITIZER: &str = "-Zsanitizer=address";
+
 /// Builds `rocade` where it is out of date and gives its path.
 ///
 /// # Errors
@@ -20,6 +24,10 @@ pub fn build(steps: Steps) -> Result<PathBuf> {
         cargo.args(["build", "--locked", "--package", "rocade", "--message-format=json-render-diagnostics"]);
         if !cfg!(debug_assertions) {
             cargo.arg("--release");
+        }
+        if std::env::var_os(SANITIZE).is_some() {
+            // With a target, what runs at build time is built without.
+            cargo.args(["--target", "host-tuple"]).env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", SANITIZER);
         }
         let said = command::run_text(cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")))?;
         parse_executable(&said).context("cargo named no executable of rocade")

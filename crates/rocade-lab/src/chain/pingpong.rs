@@ -156,7 +156,13 @@ pub(super) fn run_pair(
     let asked = waited.and_then(|_| Ok(client.0.command(chain, &limited(client.1))?.output()?));
     let served = serving.wait_with_output()?;
     match asked {
-        Ok(asked) => Ok((served, asked)),
+        Ok(asked) => {
+            // Of a program that was built with one (`product`).
+            let found =
+                [&served, &asked].map(both_streams).into_iter().find(|said| said.contains("Sanitizer:"));
+            ensure!(found.is_none(), "{}", found.unwrap_or_default());
+            Ok((served, asked))
+        }
         Err(error) => bail!("{error:#}; the server said: {}", both_streams(&served)),
     }
 }
