@@ -245,7 +245,7 @@ fn reload(chain: &Chain, order: [&str; 2]) -> Result<()> {
 }
 
 /// `old` was granted rxe1 by a number that is rxe2's now; `new` gets rxe1 itself.
-fn tell_exchanged(chain: &Chain, old: &str, new: &'static str) -> Result<String> {
+fn tell_exchanged(chain: &Chain, old: &'static str, new: &'static str) -> Result<String> {
     let status = agent::wait_for_status(chain, NODE, |seen| {
         agent::grant(seen, FIRST, old).is_ok_and(|grant| !grant.faults.is_empty())
             && agent::offers(seen, FIRST, SLOTS, SLOTS)
@@ -260,6 +260,10 @@ fn tell_exchanged(chain: &Chain, old: &str, new: &'static str) -> Result<String>
     // It breaks its lines.
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     ensure!(words.contains(old) && words.contains(fault), "rocade status does not tell of it: {shown}");
+    let inside = Place::Pod(old).run(chain, "rocade verify || [ $? = 1 ]")?;
+    let inside = inside.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stale = inside.starts_with("FAIL uverbs0: ") && inside.contains("the grant was rxe1 with uverbs");
+    ensure!(stale && inside.contains("RDC605"), "rocade verify in {old} does not tell it: {inside}");
     admit(chain, new, on_node(pod(new, &json!({FIRST: "1"}))))?;
     let granted = pods::compare_nodes(chain, new, "rxe1")?;
     Place::Pod(new).run(chain, "ibv_devinfo -d rxe1")?;
