@@ -30,6 +30,8 @@ mod verify;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
+
 use crate::cli::Cli;
 use crate::links::Link;
 use crate::log::Format;
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
         log::start("warn", Format::Text, false);
         return outcome::report(link.run()).into();
     }
-    let cli = Cli::read(agent::with_two_dashes(std::env::args_os()));
+    let cli = Cli::parse_from(agent::with_two_dashes(std::env::args_os()));
     if let Some(args) = cli.probe() {
         return outcome::report(verify::probe(args)).into();
     }

@@ -38,7 +38,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::cli::{Cli, Command, Resident};
+    use crate::cli::{Cli, Command, Later};
 
     fn agent(line: &str) -> crate::agent::Args {
         let args = line.split(' ').map(OsString::from);
@@ -46,7 +46,7 @@ mod tests {
             .unwrap_or_else(|error| panic!("{line}: {error}"))
             .command
         {
-            Command::Resident(Resident::Agent(args)) => args,
+            Command::Agent(Later(args)) => args,
             other => panic!("{other:?}"),
         }
     }
