@@ -67,6 +67,9 @@ impl Mtu {
     }
 }
 
+/// `vendor_id` of soft-RoCE: RXE_VENDOR_ID (drivers/infiniband/sw/rxe/rxe_param.h), which kernels before 5.7 left at 0.
+const SOFT_ROCE: [u32; 2] = [0xff_ffff, 0];
+
 impl Device {
     /// Opens the HCA of that name.
     pub fn open(library: &Rc<Library>, name: &HcaName) -> Result<Rc<Device>, VerbsError> {
@@ -88,6 +91,11 @@ impl Device {
         &self.name
     }
 
+    /// Whether it is soft-RoCE, whose work the host's CPUs do.
+    pub fn is_software(&self) -> bool {
+        self.attributes().is_ok_and(|attributes| SOFT_ROCE.contains(&attributes.vendor_id))
+    }
+
     /// What the port says of itself.
     pub fn port(&self, port: PortNum) -> Result<PortFacts, VerbsError> {
         let mut attributes = ibv_port_attr::default();
@@ -103,10 +111,7 @@ impl Device {
 
     /// What its objects may be made of.
     pub fn limits(&self) -> Result<Limits, VerbsError> {
-        let mut attributes = ibv_device_attr::default();
-        // SAFETY: the device is open, and the attributes outlive the call.
-        let result = unsafe { self.library.verbs.ibv_query_device(self.raw.as_ptr(), &mut attributes) };
-        check("ibv_query_device", || self.name.to_string(), result)?;
+        let attributes = self.attributes()?;
         let count = |limit: i32| u32::try_from(limit).unwrap_or(0);
         let reads = |limit: i32| u8::try_from(limit.max(0)).unwrap_or(u8::MAX);
         Ok(Limits {
@@ -115,6 +120,14 @@ impl Device {
             reads_as_responder: reads(attributes.max_qp_rd_atom),
             reads_as_initiator: reads(attributes.max_qp_init_rd_atom),
         })
+    }
+
+    fn attributes(&self) -> Result<ibv_device_attr, VerbsError> {
+        let mut attributes = ibv_device_attr::default();
+        // SAFETY: the device is open, and the attributes outlive the call.
+        let result = unsafe { self.library.verbs.ibv_query_device(self.raw.as_ptr(), &mut attributes) };
+        check("ibv_query_device", || self.name.to_string(), result)?;
+        Ok(attributes)
     }
 
     /// The GID at an index; None if it is unset.

@@ -10,8 +10,11 @@ use crate::error::VerbsError;
 
 /// Looks in vain before the clock is read and other threads may run: some tens of microseconds.
 const LOOKS: u32 = 1024;
-/// The same with one CPU, which what is waited for may need as well, as soft-RoCE does.
-const LOOKS_ALONE: u32 = 16;
+/// The same where a software HCA's part of the kernel waits for the only CPU there is. An instruction that makes a spin
+/// loop cheaper is in neither: it delays what is measured, and an emulated CPU much more.
+const LOOKS_ALONE: u32 = 64;
+/// Looks in vain, a power of two, before that part may run.
+const LOOKS_TO_GIVE_WAY: u32 = 4;
 /// Events are looked for at such a distance, ns.
 const EVENTS: u64 = 20_000_000;
 
@@ -36,6 +39,8 @@ pub(crate) struct Silence<'a> {
     /// Looks in vain since the last pause, and how many there are between two.
     looks: u32,
     between: u32,
+    /// Bits of `looks` that are all 0 when other threads may run.
+    gives_way: u32,
     since: Option<u64>,
     event_due: u64,
 }
@@ -43,13 +48,24 @@ pub(crate) struct Silence<'a> {
 impl<'a> Silence<'a> {
     /// With `events` it sleeps on the queue, which must have been made with them.
     pub(crate) fn new(cq: &'a CompletionQueue, timeout: Duration, events: bool) -> Silence<'a> {
-        let is_alone = thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
-        let between = match (events, is_alone) {
-            (true, _) => 1,
-            (false, true) => LOOKS_ALONE,
-            (false, false) => LOOKS,
+        let is_alone =
+            cq.device().is_software() && thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        let (between, gives_way) = match (events, is_alone) {
+            (true, _) => (1, u32::MAX),
+            (false, true) => (LOOKS_ALONE, LOOKS_TO_GIVE_WAY - 1),
+            (false, false) => (LOOKS, u32::MAX),
         };
-        Silence { cq, timeout, events, is_armed: false, looks: 0, between, since: None, event_due: 0 }
+        Silence {
+            cq,
+            timeout,
+            events,
+            is_armed: false,
+            looks: 0,
+            between,
+            gives_way,
+            since: None,
+            event_due: 0,
+        }
     }
 
     /// Something happened.
@@ -68,7 +84,9 @@ impl<'a> Silence<'a> {
     pub(crate) fn goes_on(&mut self, done: u64) -> Result<Option<u64>, VerbsError> {
         self.looks += 1;
         if self.looks < self.between {
-            std::hint::spin_loop();
+            if self.looks & self.gives_way == 0 {
+                thread::yield_now();
+            }
             return Ok(None);
         }
         self.pause(done).map(Some)
