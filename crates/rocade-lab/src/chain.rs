@@ -16,6 +16,7 @@ mod agreement;
 mod asked;
 mod broken;
 mod environment;
+mod families;
 mod limits;
 mod link;
 mod looped;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rocade_core::pair::perf::{Measure, Operation, PerfResult, Test};
 
+use super::families;
 use super::pingpong::{counters, gid_index, run_pair};
 use super::place::Place;
 use super::{Chain, Row, Seen, both_streams, passed, wait_for};
@@ -32,6 +33,8 @@ struct Cell {
     bytes: u32,
     qps: u32,
     both_ways: bool,
+    /// Each byte is compared, which only two ends of rocade do.
+    checked: bool,
     messages: u32,
 }
 
@@ -49,10 +52,11 @@ pub fn matrix_rows() -> Vec<Row<Chain>> {
             run: |chain| stock(chain, "debian12 "),
         },
         Row {
-            name: "all six tests, rocade at both ends, each byte compared",
+            name: "all six tests, rocade at both ends, without and with each byte compared",
             typed: vec!["rocade write-bw --check …  (other end: rocade write-bw)".into()],
             run: |chain| matrix(chain, "", &[Ends::Both]),
         },
+        families::row(),
     ]
 }
 
@@ -96,7 +100,11 @@ fn resources(chain: &Chain) -> Result<String> {
 
 fn cells(ends: &[Ends], full: bool) -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (ends, test) in ends.iter().flat_map(|ends| Test::ALL.map(|test| (*ends, test))) {
+    let ends = ends.iter().flat_map(|ends| {
+        let checks: &[bool] = if *ends == Ends::Both { &[false, true] } else { &[false] };
+        checks.iter().map(|checked| (*ends, *checked))
+    });
+    for ((ends, checked), test) in ends.clone().flat_map(|ends| Test::ALL.map(|test| (ends, test))) {
         let bandwidth = test.measure == Measure::Bandwidth;
         let sizes: &[u32] = if full { &[2, 4096, 65536] } else { &[4096] };
         let qps: &[u32] = if full && bandwidth { &[1, 4] } else { &[1] };
@@ -105,20 +113,22 @@ fn cells(ends: &[Ends], full: bool) -> Vec<Cell> {
             .iter()
             .flat_map(|size| qps.iter().flat_map(move |qps| ways.iter().map(move |way| (*size, *qps, *way))))
         {
-            cells.push(Cell { test, ends, bytes, qps, both_ways, messages: if bandwidth { 64 } else { 50 } });
+            let messages = if bandwidth { 64 } else { 50 };
+            cells.push(Cell { test, ends, bytes, qps, both_ways, checked, messages });
         }
     }
     if !full {
         let test = Test { operation: Operation::Write, measure: Measure::Bandwidth };
-        let more = ends.iter().map(|ends| Cell {
+        let (bytes, qps, both_ways, messages) = (65536, 2, true, 16);
+        cells.extend(ends.map(|(ends, checked)| Cell {
             test,
-            ends: *ends,
-            bytes: 65536,
-            qps: 2,
-            both_ways: true,
-            messages: 16,
-        });
-        cells.extend(more);
+            ends,
+            bytes,
+            qps,
+            both_ways,
+            checked,
+            messages,
+        }));
     }
     cells
 }
@@ -147,7 +157,9 @@ fn meet(chain: &Chain, tree: &str, index: u32, cell: &Cell) -> Result<String> {
     }
     let shown = |figure: Option<f64>| figure.map_or("-".to_owned(), |figure| format!("{figure:.4}"));
     let unit = if cell.test.measure == Measure::Bandwidth { "Gbit/s" } else { "us" };
-    Ok(format!("{} {unit}; server {}; counted {moved:?}", shown(asked_figure), shown(served_figure)))
+    let figures = format!("{} {unit}; server {}", shown(asked_figure), shown(served_figure));
+    // Both exit codes were asserted above.
+    Ok(format!("exit 0, server 0; {figures}; counted {moved:?}"))
 }
 
 impl Cell {
@@ -158,7 +170,8 @@ impl Cell {
             Ends::Both => format!("rocade -> rocade {}", self.test),
         };
         let both = if self.both_ways { " -b" } else { "" };
-        format!("{ends} -s {} -q {}{both}", self.bytes, self.qps)
+        let check = if self.checked { " --check" } else { "" };
+        format!("{ends} -s {} -q {}{both}{check}", self.bytes, self.qps)
     }
 
     /// The server's and the client's command line.
@@ -167,6 +180,7 @@ impl Cell {
         let both = if self.both_ways { " -b" } else { "" };
         let many =
             if test.measure == Measure::Bandwidth { format!(" -q {qps}{both}") } else { String::new() };
+        let check = if self.checked { " --check" } else { "" };
         let common = format!("-d rxe1 -s {bytes} -n {messages}{many}");
         let gbits = if test.measure == Measure::Bandwidth { " --report_gbits" } else { "" };
         let stock = format!("{tree}{} -F -x {index} {common}{gbits}", test.stock_name());
@@ -174,7 +188,7 @@ impl Cell {
         match self.ends {
             Ends::Asking => (stock, format!("{rocade} {address}")),
             Ends::Answering => (rocade, format!("{stock} {address}")),
-            Ends::Both => (format!("rocade {test} -d rxe1 -o json"), format!("{rocade} --check {address}")),
+            Ends::Both => (format!("rocade {test} -d rxe1 -o json"), format!("{rocade}{check} {address}")),
         }
     }
 
@@ -186,9 +200,7 @@ impl Cell {
 
     fn figure_of_rocade(&self, said: &str) -> Result<Option<f64>> {
         let result: PerfResult = serde_json::from_str(said).with_context(|| said.to_owned())?;
-        if self.ends == Ends::Both {
-            ensure!(result.options.data_seed.is_some(), "data was not checked: {said}");
-        }
+        ensure!(result.options.data_seed.is_some() == self.checked, "data checked or not: {said}");
         let size = result.results.first();
         ensure!(size.is_none_or(|size| size.message_bytes == self.bytes), "another size: {said}");
         Ok(size.and_then(|size| match self.test.measure {
