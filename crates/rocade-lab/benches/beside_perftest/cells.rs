@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use rocade_core::GidIndex;
 use rocade_core::pair::perf::{Measure, Operation, PerfResult, SizeResult, Test};
 use rocade_lab::cluster::plan;
+use rocade_lab::paired;
 
 use crate::ends::Ends;
 use crate::table::{Goal, Row};
@@ -90,6 +91,17 @@ impl Cell {
             Figure::UserCpu => vec![row("", "us", Goal::NotMore)],
             Figure::Start => vec![row("", "ms", Goal::Below(1.0 / 3.0))],
         }
+    }
+
+    /// Of so many, how many it is measured in: a slope differs so much that the fewest are enough, and takes long.
+    pub(crate) fn rounds(&self, rounds: usize) -> usize {
+        if self.figure == Figure::UserCpu { paired::LEAST } else { rounds }
+    }
+
+    /// Two CPUs carry the virtual CPUs, which wait in a loop, and the threads that carry their packets. Where all are alike, a
+    /// latency's 99 % is how long the host lets a waiting one run on; bandwidth is less where the packets go first.
+    pub(crate) fn nice_of_cpus(&self) -> i32 {
+        if self.figure == Figure::Latency { 10 } else { 0 }
     }
 
     /// A figure for each row.

@@ -1,7 +1,7 @@
 //! rocade's bandwidth and latency tests beside perftest of Debian 13, on two soft-RoCE nodes that run nothing else: stock
 //! at both ends and rocade at both ends in turn, with the same options. Prints for each measure the median of the paired
 //! ratios and its interval; exit code 1 where a goal is missed, 2 where something could not be measured.
-//! `ROCADE_BENCH_ROUNDS` pairs of each (9); `ROCADE_ROWS=write-lat,start` those whose names hold one of the words.
+//! `ROCADE_BENCH_ROUNDS` pairs of each (12; of what differs most, 6); `ROCADE_ROWS=write-lat,start` those whose names hold one of the words.
 
 mod cells;
 mod ends;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool> {
-    let rounds = std::env::var("ROCADE_BENCH_ROUNDS").map_or(Ok(9), |text| text.parse());
+    let rounds = std::env::var("ROCADE_BENCH_ROUNDS").map_or(Ok(12), |text| text.parse());
     let rounds: usize = rounds.context("ROCADE_BENCH_ROUNDS must be a number")?;
     ensure!(rounds >= paired::LEAST, "ROCADE_BENCH_ROUNDS must be {} or more", paired::LEAST);
     let mut cells = cells::all();
@@ -60,7 +60,8 @@ fn measure(cache: &Cache, options: &Options, cells: &[Cell], rounds: usize) -> R
     let mut rows: Vec<Vec<Row>> = cells.iter().map(Cell::rows).collect();
     for round in 0..rounds {
         cache.steps().note(&format!("round {} of {rounds}", round + 1));
-        for (cell, rows) in cells.iter().zip(&mut rows) {
+        for (cell, rows) in cells.iter().zip(&mut rows).filter(|(cell, _)| round < cell.rounds(rounds)) {
+            cluster.nice_cpus(cell.nice_of_cpus())?;
             let order =
                 if round % 2 == 0 { [Tool::Stock, Tool::Rocade] } else { [Tool::Rocade, Tool::Stock] };
             for tool in order {

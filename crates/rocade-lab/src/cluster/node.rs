@@ -75,7 +75,7 @@ pub(super) fn start(
     let mut qemu = holder.command("qemu-system-x86_64");
     // KVM inside a virtual machine may be listed and hang, so emulation is what the lab is made for.
     qemu.args(["-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "2048", "-display", "none", "-no-reboot"]);
-    qemu.args(["-nodefaults", "-name", name, "-kernel"])
+    qemu.args(["-nodefaults", "-name", &format!("{name},debug-threads=on"), "-kernel"])
         .arg(&kernel.image)
         .arg("-initrd")
         .arg(&kernel.initramfs);
