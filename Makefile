@@ -16,9 +16,9 @@ test: lint quick ## all tests; needs root, does its own set-up
 test-kubelets: ## the native node's tests with each release of the kubelet; builds those that lack (minutes each)
 	for release in 1.35 1.36 1.37; do ROCADE_NATIVE_KUBERNETES=$$release $(BENCH) --test native || exit 1; done
 
-soak: fuzz ## the same life cycles, many times over, tests between two ends in all sizes, QPs and directions and with the address sanitizer, and the fuzzers for long
+soak: fuzz sanitize ## the same life cycles, many times over, tests between two ends in all sizes, QPs and directions and with the address sanitizer, and the fuzzers for long
 	ROCADE_NATIVE_RESTARTS=100 ROCADE_NATIVE_KILLS=100 ROCADE_NATIVE_UPDATES=50 ROCADE_NATIVE_MISHAPS=50 $(BENCH) --test native
-	ROCADE_MATRIX_FULL=1 $(BENCH) --test cluster
+	ROCADE_MATRIX_FULL=1 ROCADE_ROWS='all six tests,rocade serve' $(BENCH) --test cluster
 	ROCADE_SANITIZE=1 ROCADE_ROWS='all six tests,broken off midway,rocade serve' $(BENCH) --test cluster
 
 # Stable Rust can fuzz where it may use what is not stable; without a sanitizer, since none of what is fuzzed is unsafe code.
