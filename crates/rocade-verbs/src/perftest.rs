@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rocade_core::diagnose::Unlike;
 use rocade_core::pair::perf::message::{Key, Memory};
-use rocade_core::pair::perf::statistics::Samples;
-use rocade_core::pair::perf::{Measure, Operation, Options, SizeResult, Test};
+use rocade_core::pair::perf::statistics::{PEAK_ITERATIONS, Peak, Samples};
+use rocade_core::pair::perf::{Amount, Measure, Operation, Options, SizeResult, Test};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, HcaName, PortNum};
 
@@ -60,9 +60,25 @@ pub struct Setup {
     pub cpus: Option<Vec<usize>>,
 }
 
-/// Memory that an end registers for a test, bytes.
-pub fn buffer_bytes(options: &Options, memory: Memory) -> u64 {
-    Layout::new(options, memory).bytes() as u64
+/// Memory that an end takes for a test at most, bytes: its buffers, where the larger of both ends' pages lies between two
+/// QPs, its queues, and the times that its figures are made of. `options` are checked ([`Options::check`]).
+pub fn memory_bytes(role: Role, options: &Options, memory: Memory) -> u64 {
+    let layout = Layout::new(options, memory);
+    let (sends, receives) = depths(options, &layout);
+    let qp = Capacity { sends, receives, inline_bytes: options.inline_bytes };
+    let count = match options.amount {
+        Amount::Iterations(count) => Some(count),
+        Amount::Seconds(_) => None,
+    };
+    let times = match options.test.measure {
+        Measure::Latency => Samples::bytes(count),
+        Measure::Bandwidth if role == Role::Server && !options.bidirectional => 0,
+        Measure::Bandwidth => {
+            let kept = count.filter(|count| *count <= PEAK_ITERATIONS);
+            kept.map_or(0, |count| Peak::bytes(count * u64::from(options.qps)))
+        }
+    };
+    layout.bytes() as u64 + u64::from(options.qps) * qp.memory_bytes() + times
 }
 
 /// How far a test is.

@@ -54,6 +54,17 @@ pub struct Setup {
     pub timeout: Duration,
 }
 
+impl Setup {
+    /// Memory that a run takes, bytes: its buffers and its queues.
+    pub fn memory_bytes(&self) -> u64 {
+        2 * u64::from(self.message_bytes) + self.capacity().memory_bytes()
+    }
+
+    fn capacity(&self) -> Capacity {
+        Capacity { sends: 1, receives: self.rx_depth, inline_bytes: 0 }
+    }
+}
+
 /// One end of a run, from its verbs objects to its figures.
 pub struct Pingpong {
     setup: Setup,
@@ -80,8 +91,7 @@ impl Pingpong {
         let pd = ProtectionDomain::new(&device)?;
         let region = MemoryRegion::new(&pd, 2 * setup.message_bytes as usize)?;
         let cq = CompletionQueue::new(&device, setup.rx_depth + 1, setup.events)?;
-        let capacity = Capacity { sends: 1, receives: setup.rx_depth, inline_bytes: 0 };
-        let qp = QueuePair::new(&pd, &cq, capacity)?;
+        let qp = QueuePair::new(&pd, &cq, setup.capacity())?;
         qp.to_init(setup.port, 0, Access::default())?;
         let local = Endpoint { lid: port.lid, qpn: qp.number(), psn: random_psn(), gid };
         let path = Path {

@@ -57,6 +57,22 @@ pub struct Capacity {
     pub inline_bytes: u32,
 }
 
+/// The QP itself, and the requests that [`crate::ring`] keeps for it, bytes.
+const QP_BYTES: u64 = 16 << 10;
+/// A request with its completion: 64 to 256 bytes in a provider's queues, 64 to 128 in a completion queue.
+const REQUEST_BYTES: u64 = 384;
+/// No provider has more inline.
+const MOST_INLINE: u32 = 1024;
+
+impl Capacity {
+    /// Memory that a QP of this room takes with its part of a completion queue, bytes: about what those providers take
+    /// that take most.
+    pub fn memory_bytes(&self) -> u64 {
+        let send = REQUEST_BYTES + u64::from(self.inline_bytes.min(MOST_INLINE));
+        QP_BYTES + u64::from(self.sends) * send + u64::from(self.receives) * REQUEST_BYTES
+    }
+}
+
 pub(crate) type PostSend =
     unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
 pub(crate) type PostReceive =

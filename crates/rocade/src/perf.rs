@@ -89,7 +89,7 @@ fn attempt(args: &Args, options: &Options, meeting: Meeting<'_>, known: &mut Kno
         Source { from: None }.renew(&mut known.host)?;
     }
     let unit = if args.report_gbits { Unit::Gigabits } else { Unit::Mebibytes };
-    let (place, accept) = (&args.place, &|_: &Options| Ok(()));
+    let (place, accept) = (&args.place, &|_: &Options, _| Ok(()));
     let session = Session { library: &library, role, options, place, unit, accept };
     let mut line = ProgressLine::on_stderr();
     session.run(&stream, known, &mut |seen| match seen {

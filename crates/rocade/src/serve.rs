@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Clients that are served at once; others wait for 5 s
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u16).range(1..), default_value_t = 8)]
     max_clients: u16,
-    /// Memory that all clients' buffers may take together, MiB
+    /// Memory that all clients may take together, MiB
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 24), default_value_t = 1024)]
     max_memory_mib: u64,
     /// Longest time of a client; it is broken off then

@@ -77,7 +77,7 @@ fn attempt(
     if output.role == Role::Server {
         Source { from: None }.renew(&mut known.host)?;
     }
-    let (role, unit, accept) = (output.role, args.unit(), &|_: &Options| Ok(()));
+    let (role, unit, accept) = (output.role, args.unit(), &|_: &Options, _| Ok(()));
     let session = Session { library: &library, role, options, place: &place, unit, accept };
     let ended = session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),

@@ -32,8 +32,9 @@ pub(crate) struct Session<'a> {
     pub(crate) place: &'a Where,
     /// Of the figures that a stock tool is told.
     pub(crate) unit: Unit,
-    /// Whether a server takes what a client of rocade asks, or its own options with a stock one; or why not.
-    pub(crate) accept: &'a dyn Fn(&Options) -> Result<(), String>,
+    /// Whether a server takes what a client of rocade asks, or its own options with a stock one, with the larger of both
+    /// ends' pages; or why not.
+    pub(crate) accept: &'a dyn Fn(&Options, Memory) -> Result<(), String>,
 }
 
 /// What is seen on the way.

@@ -6,8 +6,8 @@ use rocade_core::diagnose::End;
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::Unit;
 use rocade_core::pair::perf::{Operation, Test};
-use rocade_verbs::Library;
 use rocade_verbs::pingpong::{Pingpong, Setup};
+use rocade_verbs::{Library, VerbsError};
 use serde_json::json;
 
 use super::Service;
@@ -41,7 +41,8 @@ pub(super) fn serve(service: &Service, client: &Client<Test>) -> anyhow::Result<
 fn serve_perftest(service: &Service, client: &Client<Test>, known: &mut Known) -> anyhow::Result<String> {
     let options = service.stock.options(client.port)?;
     let reserved = RefCell::new(None);
-    let accept = |asked: &_| service.limits.accept(asked).map(|part| drop(reserved.replace(Some(part))));
+    let accept =
+        |asked: &_, pages| service.limits.accept(asked, pages).map(|part| drop(reserved.replace(Some(part))));
     let library = Library::load()?;
     let (role, place, unit) = (Role::Server, &service.place, Unit::Mebibytes);
     let session = Session { library: &library, role, options: &options, place, unit, accept: &accept };
@@ -74,6 +75,8 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
         check_data: false,
         timeout: service.place.timeout(),
     };
+    let reserved = service.limits.memory.reserve(setup.memory_bytes());
+    let _reserved = reserved.map_err(|reason| VerbsError::Declined { reason })?;
     let mut pingpong = Pingpong::prepare(&Library::load()?, setup)?;
     known.local.endpoint = Some(*pingpong.local());
     known.local.mtu_bytes = Some(pingpong.mtu_bytes());

@@ -12,10 +12,6 @@ const MOST_BYTES: u32 = 0x7fff_ffff;
 const ITERATIONS: std::ops::RangeInclusive<u64> = 5..=1 << 32;
 /// Larger messages make a completion each, unless asked otherwise.
 const MODERATED_BYTES: u32 = 8192;
-/// What lies between two QPs' buffers at least.
-const PAGE_BYTES: u64 = 4096;
-/// Messages that are compared lie side by side in so much at most.
-const COMPARED_BYTES: u64 = 16 << 20;
 
 /// Options that do not go together, or are out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,13 +42,6 @@ impl Options {
         let receives = if self.test.operation == Operation::Send { self.rx_depth } else { u32::MAX };
         self.cq_moderation = self.cq_moderation.min(self.tx_depth).min(receives);
         Ok(self)
-    }
-
-    /// Memory that one end registers at most, bytes: what it sends and what it receives, for each QP.
-    pub fn buffer_bytes(&self) -> u64 {
-        let each = u64::from(self.sizes.largest()).max(PAGE_BYTES).next_multiple_of(PAGE_BYTES);
-        let compared = if self.data_seed.is_some() { COMPARED_BYTES } else { 0 };
-        2 * (u64::from(self.qps) * each + compared)
     }
 
     /// Whether all of this can be done together.
@@ -229,13 +218,5 @@ mod tests {
             let said = options(test, change).check().unwrap_err().to_string();
             assert!(said.starts_with(wanted), "{said}");
         }
-    }
-
-    #[test]
-    fn memory_is_both_halves_of_each_qps_buffer() {
-        let of =
-            |qps, bytes| options("write-bw", |o| (o.qps, o.sizes) = (qps, Sizes::One(bytes))).buffer_bytes();
-        assert_eq!((of(1, 64), of(3, 65536)), (8192, 6 * 65536));
-        assert_eq!(of(16384, MOST_BYTES), 2 * 16384 * (1 << 31));
     }
 }

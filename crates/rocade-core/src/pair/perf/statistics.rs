@@ -16,6 +16,8 @@ pub const PEAK_ITERATIONS: u64 = 20_000;
 const DIGITS: u8 = 3;
 /// The longest time that a histogram tells from longer ones: 10 minutes.
 const LONGEST: u64 = 600_000_000_000;
+/// What such a histogram takes at most, bytes.
+const HISTOGRAM: u64 = 512 << 10;
 
 /// Times of a latency test's messages, from each to the next.
 pub enum Samples {
@@ -41,6 +43,12 @@ impl Samples {
                 Samples::Counted(Box::new(histogram))
             }
         }
+    }
+
+    /// Memory that the times of so many messages take, bytes, with the sorted ones that their figures are made of.
+    pub fn bytes(messages: Option<u64>) -> u64 {
+        const EACH: u64 = (size_of::<u32>() + size_of::<f64>()) as u64;
+        messages.filter(|count| *count <= KEPT).map_or(HISTOGRAM, |count| count * EACH)
     }
 
     /// Adds one; beyond the room, and from 4.3 s on a kept one, as much as there is.
@@ -163,6 +171,11 @@ impl Peak {
     pub fn new(messages: u64) -> Peak {
         let room = || Vec::with_capacity(messages as usize);
         Peak { posts: room(), completions: room() }
+    }
+
+    /// Memory that the times of so many messages take at most, bytes.
+    pub fn bytes(messages: u64) -> u64 {
+        messages * 2 * size_of::<(u64, u64)>() as u64
     }
 
     /// At `time` messages were posted, the first of them after `before` others.

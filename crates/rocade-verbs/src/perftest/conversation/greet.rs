@@ -62,13 +62,14 @@ pub struct Own<'a> {
 }
 
 /// Greets the other end, each message within the timeout. `accept` says for a server whether it takes what a client of
-/// rocade asks for, or its own options with a stock one, or why not, which a client of rocade is told.
+/// rocade asks for, or its own options with a stock one, with the larger of both ends' pages and lines, or why not, which
+/// a client of rocade is told.
 pub fn greet(
     stream: &TcpStream,
     role: Role,
     own: &Own<'_>,
     timeout: Duration,
-    accept: &dyn Fn(&Options) -> Result<(), String>,
+    accept: &dyn Fn(&Options, Memory) -> Result<(), String>,
 ) -> Result<Greeting, VerbsError> {
     let what = "the other end's version";
     let theirs: [u8; VERSION_BYTES] = stock::swap(stream, role, &Announcement::own(), what, timeout)?;
@@ -87,12 +88,12 @@ pub fn greet(
     if theirs.number() < OLDEST {
         return Err(VerbsError::Version { theirs: theirs.version });
     }
+    let memory = stock::swap_memory(stream, role, own.memory, timeout)?.max(own.memory);
     if role == Role::Server {
-        accept(own.options).map_err(|reason| VerbsError::Declined { reason })?;
+        accept(own.options, memory).map_err(|reason| VerbsError::Declined { reason })?;
     }
-    let memory = stock::swap_memory(stream, role, own.memory, timeout)?;
     let peer = Peer::Stock { version: theirs.version };
-    Ok(Greeting { peer, options: own.options.clone(), memory: memory.max(own.memory) })
+    Ok(Greeting { peer, options: own.options.clone(), memory })
 }
 
 fn hello(own: &Own<'_>, options: &Options) -> Hello {
@@ -116,12 +117,13 @@ fn answer(
     stream: &TcpStream,
     own: &Own<'_>,
     timeout: Duration,
-    accept: &dyn Fn(&Options) -> Result<(), String>,
+    accept: &dyn Fn(&Options, Memory) -> Result<(), String>,
 ) -> Result<Hello, VerbsError> {
     let theirs = own::receive_block::<Hello>(stream, Some(timeout))?;
     check_memory(&theirs)?;
     let checked = theirs.options.check().map_err(|contradiction| contradiction.to_string());
-    if let Err(reason) = checked.and_then(|()| accept(&theirs.options)) {
+    let memory = theirs.memory.max(own.memory);
+    if let Err(reason) = checked.and_then(|()| accept(&theirs.options, memory)) {
         own::send_failed(stream, &reason, None);
         return Err(VerbsError::Declined { reason });
     }

@@ -51,7 +51,7 @@ impl Driver {
 
     fn greet(&self, stream: &TcpStream) -> Result<Greeting, VerbsError> {
         let own = Own { version: "0.1.0", options: &self.options, memory: MEMORY };
-        greet(stream, self.role, &own, self.timeout, &|_| Ok(()))
+        greet(stream, self.role, &own, self.timeout, &|_, _| Ok(()))
     }
 
     /// From the first message to the last.

@@ -6,7 +6,7 @@ use std::thread;
 
 use rocade_core::diagnose::{Exchange, Failure};
 use rocade_core::pair::Role;
-use rocade_core::pair::perf::message::VERSION_BYTES;
+use rocade_core::pair::perf::message::{Memory, VERSION_BYTES};
 use rocade_core::pair::perf::{Options, SizeResult, Sizes, Test};
 
 use super::{Driver, LONG, variants};
@@ -78,7 +78,7 @@ fn a_server_says_why_it_refuses() {
     let stream = against(|stream| {
         let options = Options::stock(super::test("write-bw"));
         let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY };
-        let limit = |_: &Options| Err("at most 1 MiB here".to_owned());
+        let limit = |_: &Options, _| Err("at most 1 MiB here".to_owned());
         let error = greet(&stream, Role::Server, &own, LONG, &limit).unwrap_err();
         assert!(matches!(error, VerbsError::Declined { .. }), "{error}");
     });
@@ -96,13 +96,17 @@ fn a_server_that_may_not_do_what_a_stock_client_wants_closes_on_it() {
         let mut version = [0; VERSION_BYTES];
         version[..4].copy_from_slice(b"6.06");
         stream.write_all(&version).unwrap();
-        assert_eq!(stream.read_to_end(&mut vec![]).unwrap(), VERSION_BYTES);
+        stream.write_all(&65536_u32.to_be_bytes()).unwrap();
+        stream.write_all(&64_u32.to_be_bytes()).unwrap();
+        assert_eq!(stream.read_to_end(&mut vec![]).unwrap(), VERSION_BYTES + 8);
     });
     let options = Options::stock(super::test("write-bw"));
     let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY };
-    let limit = |asked: &Options| Err(format!("no {}", asked.test));
+    let limit =
+        |asked: &Options, memory: Memory| Err(format!("no {} of {} bytes", asked.test, memory.page_bytes));
     let error = greet(&stream, Role::Server, &own, LONG, &limit).unwrap_err();
-    assert!(matches!(&error, VerbsError::Declined { reason } if reason == "no write-bw"), "{error}");
+    let wanted = "no write-bw of 65536 bytes";
+    assert!(matches!(&error, VerbsError::Declined { reason } if reason == wanted), "{error}");
 }
 
 #[test]
