@@ -61,7 +61,7 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
         Exchange::Unlike { what, here, there } => unlike(*what, here, there.as_deref()),
         Exchange::Refused { reason } => because(
             format!("the other end will not: {reason}"),
-            "change that option, or start the other end anew",
+            "change that option, come again where others take what there is, or start the other end anew",
         ),
         Exchange::GaveUp { reason, of_rdma } => {
             let what = if *of_rdma { "RDMA failed at the other end" } else { "the other end gave up" };

@@ -154,7 +154,15 @@ fn keep_limits(chain: &Chain) -> Result<Seen> {
     let service = Service::start(chain, "--max-clients 1 --max-memory-mib 4 --max-seconds 15")?;
     let told = limits(chain);
     let ended = service.end(chain)?;
-    passed(told.with_context(|| ended.errors)?, "memory, time and clients: refused in words, or broken off")
+    let told = told.with_context(|| ended.errors.clone())?;
+    for wanted in [
+        " turned away: as many clients as may be at once (1) are served",
+        " broken off: the 15 s that a client has here",
+    ] {
+        ensure!(ended.errors.contains(wanted), "`{wanted}` wanted in its log\n{}", ended.errors);
+    }
+    ensure!(!ended.errors.contains("cause: "), "a cause is told of what it did itself\n{}", ended.errors);
+    passed(told, "memory, time and clients: refused in words, or broken off; the log says which")
 }
 
 fn limits(chain: &Chain) -> Result<String> {
@@ -169,13 +177,20 @@ fn limits(chain: &Chain) -> Result<String> {
     for (line, wanted) in [
         (
             format!("{} -s 8M -n 5 {address}", base("write-bw")),
-            ["MiB of memory were asked for, and 4 MiB are left here", "hint: "],
+            ["MiB of memory were asked for, and 4 MiB are left here", "hint: ", ""],
         ),
         (
             format!("{} -s 64 -D 20 {address}", base("write-bw")),
-            ["a test of 20 s was asked for, and a client has 15 s here", "hint: "],
+            ["a test of 20 s was asked for, and a client has 15 s here", "hint: ", ""],
         ),
-        (both, ["wanted the other end's version", "first ended with 1"]),
+        (
+            both,
+            [
+                "the other end will not: as many clients as may be at once (1) are served, and none ended for 5 s",
+                "the other end gave up: the 15 s that a client has here are up",
+                "first ended with 2",
+            ],
+        ),
     ] {
         let got = chain.cluster.node_sh(CLIENT, &line)?;
         let said = both_streams(&got);

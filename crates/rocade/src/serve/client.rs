@@ -35,6 +35,9 @@ pub(super) fn serve(service: &Service, client: &Client<Test>) -> anyhow::Result<
         serve_perftest(service, client, &mut known)
     };
     let Err(error) = ended.and_then(|line| print(&format!("{line}\n"))) else { return Ok(()) };
+    if client.is_broken_off() {
+        return Ok(());
+    }
     known.conclude(test, error.context(format!("client {from}"))).map(drop)
 }
 

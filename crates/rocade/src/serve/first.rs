@@ -14,8 +14,10 @@ const LID_DIGITS: usize = 4;
 pub(super) enum First {
     /// Too few so far to tell.
     More,
-    /// perftest or rocade, with its version.
+    /// perftest, with its version.
     Perftest,
+    /// Rocade, which understands words.
+    Rocade,
     /// ibv_rc_pingpong, or rocade's, with its address.
     Pingpong,
     /// No client.
@@ -43,8 +45,11 @@ fn judge_pingpong(bytes: &[u8]) -> First {
 
 fn judge_perftest(bytes: &[u8]) -> First {
     match bytes.first_chunk::<VERSION_BYTES>() {
-        Some(message) if Announcement::parse(message).is_some() => First::Perftest,
-        Some(_) => First::Unknown,
+        Some(message) => match Announcement::parse(message) {
+            Some(Announcement { dialect: Some(_), .. }) => First::Rocade,
+            Some(_) => First::Perftest,
+            None => First::Unknown,
+        },
         // A number and the NUL after it come first, whatever follows.
         None if bytes
             .iter()
@@ -68,7 +73,7 @@ mod tests {
     fn each_client_is_known_by_its_first_message_and_not_before() {
         let ours = Announcement::own();
         for (whole, wanted) in
-            [(PERFTEST, First::Perftest), (PINGPONG, First::Pingpong), (&ours[..], First::Perftest)]
+            [(PERFTEST, First::Perftest), (PINGPONG, First::Pingpong), (&ours[..], First::Rocade)]
         {
             for length in 0..whole.len() {
                 assert_eq!(judge(&whole[..length]), First::More, "{length} of {wanted:?}");

@@ -1,14 +1,18 @@
 //! Where connections come in. One thread looks at all of them: a connection has no thread and no memory of a test before
 //! its first bytes are a client's, and there is a place for it.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rocade_core::pair::perf::block::{self, Failed};
+use rocade_core::pair::perf::message::{Announcement, VERSION_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendFlags, send};
 
 use super::first::{First, LOOKED_AT, judge};
 use super::limits::Limits;
@@ -38,16 +42,73 @@ pub(super) struct Client<Port> {
     pub(super) port: Port,
     /// Whether it wants a pingpong, or a bandwidth or latency test.
     pub(super) pingpong: bool,
-    #[expect(dead_code, reason = "taken until the client is dropped")]
-    place: Arc<()>,
+    /// Taken until the client is dropped.
+    place: Arc<Place>,
+}
+
+/// What a served client takes.
+#[derive(Default)]
+struct Place {
+    is_broken_off: AtomicBool,
+}
+
+impl<Port> Client<Port> {
+    /// Whether the service ended its connection, and has said so.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.place.is_broken_off.load(Ordering::Relaxed)
+    }
+}
+
+/// A client that is served.
+struct Served {
+    stream: TcpStream,
+    from: SocketAddr,
+    first: First,
+    /// When its time is up.
+    deadline: Instant,
+    place: Arc<Place>,
+}
+
+impl Served {
+    /// Once. A client of rocade hears the reason, as it is past the versions: its thread began with them.
+    fn break_off(&self, why: &str, tell: fn(&str)) {
+        if self.place.is_broken_off.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tell(&format!("rocade: {} broken off: {why}", self.from));
+        if self.first == First::Rocade {
+            say(&self.stream, &failed(why, Some(false)));
+        }
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// The block by which rocade hears that this end gives up, or refuses.
+fn failed(reason: &str, of_rdma: Option<bool>) -> Vec<u8> {
+    block::write(&Failed { reason: reason.to_owned(), of_rdma }).unwrap_or_default()
+}
+
+/// Best effort, without waiting.
+fn say(stream: &TcpStream, message: &[u8]) {
+    let _ = send(stream, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+}
+
+impl<Port> Guest<Port> {
+    /// A client of rocade hears why, where it expects this end's version and options.
+    fn turn_away(&mut self, why: &str, tell: fn(&str)) {
+        tell(&format!("rocade: {} turned away: {why}", self.from));
+        // What is left unread would make the kernel throw away what was said.
+        if self.first == First::Rocade && self.stream.read_exact(&mut [0; VERSION_BYTES]).is_ok() {
+            say(&self.stream, &[&Announcement::own()[..], &failed(why, None)].concat());
+        }
+    }
 }
 
 /// All connections.
 pub(super) struct Reception<Port> {
     listeners: Vec<(TcpListener, Port)>,
     guests: Vec<Guest<Port>>,
-    /// Connections of those that are served, and when their time is up.
-    served: Vec<(TcpStream, Instant, Arc<()>)>,
+    served: Vec<Served>,
     limits: Limits,
     /// Readable once no more is to be accepted.
     stop: OwnedFd,
@@ -85,8 +146,8 @@ impl<Port: Copy> Reception<Port> {
             thread::sleep(TICK);
             self.dismiss();
         }
-        for (stream, ..) in &self.served {
-            let _ = stream.shutdown(Shutdown::Both);
+        for served in &self.served {
+            served.break_off("the service was told to end", self.tell);
         }
         Ok(())
     }
@@ -132,7 +193,10 @@ impl<Port: Copy> Reception<Port> {
 
     /// Looks at the first bytes of those that have not shown enough yet.
     fn look(&mut self) {
-        let patience = self.limits.patience;
+        let (patience, tell) = (self.limits.patience, self.tell);
+        let (seconds, most) = (patience.as_secs(), self.limits.clients);
+        let full =
+            format!("as many clients as may be at once ({most}) are served, and none ended for {seconds} s");
         self.guests.retain_mut(|guest| {
             let mut bytes = [0; LOOKED_AT];
             if guest.first == First::More {
@@ -147,10 +211,10 @@ impl<Port: Copy> Reception<Port> {
             let why = match guest.first {
                 First::Unknown => "its first bytes are no test's",
                 First::More if guest.since.elapsed() >= patience => "it said too little for too long",
-                _ if guest.since.elapsed() >= patience => "no place became free",
+                _ if guest.since.elapsed() >= patience => full.as_str(),
                 _ => return true,
             };
-            (self.tell)(&format!("rocade: {} turned away: {why}", guest.from));
+            guest.turn_away(why, tell);
             false
         });
     }
@@ -159,11 +223,10 @@ impl<Port: Copy> Reception<Port> {
     fn dismiss(&mut self) {
         let now = Instant::now();
         // The place is dropped by the client's thread; the list holds the other count.
-        self.served.retain(|(_, _, place)| Arc::strong_count(place) > 1);
-        for (stream, deadline, _) in &mut self.served {
-            if now >= *deadline {
-                let _ = stream.shutdown(Shutdown::Both);
-            }
+        self.served.retain(|served| Arc::strong_count(&served.place) > 1);
+        let why = format!("the {} s that a client has here are up", self.limits.time.as_secs());
+        for served in self.served.iter().filter(|served| now >= served.deadline) {
+            served.break_off(&why, self.tell);
         }
     }
 
@@ -171,7 +234,7 @@ impl<Port: Copy> Reception<Port> {
     fn seat(&mut self, serve: &mut dyn FnMut(Client<Port>)) {
         let mut at = 0;
         while at < self.guests.len() && self.served.len() < self.limits.clients {
-            if !matches!(self.guests[at].first, First::Perftest | First::Pingpong) {
+            if !matches!(self.guests[at].first, First::Perftest | First::Rocade | First::Pingpong) {
                 at += 1;
                 continue;
             }
@@ -181,8 +244,9 @@ impl<Port: Copy> Reception<Port> {
                 (self.tell)(&format!("rocade: {from} turned away: too many files are open"));
                 continue;
             };
-            let place = Arc::new(());
-            self.served.push((watched, Instant::now() + self.limits.time, Arc::clone(&place)));
+            let place = Arc::<Place>::default();
+            let (deadline, kept) = (Instant::now() + self.limits.time, Arc::clone(&place));
+            self.served.push(Served { stream: watched, from, first, deadline, place: kept });
             serve(Client { stream, from, port, pingpong: first == First::Pingpong, place });
         }
     }

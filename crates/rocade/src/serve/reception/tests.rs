@@ -1,10 +1,11 @@
 //! Connections over loopback TCP: none of these needs an HCA.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use rocade_core::pair::perf::message::Announcement;
+use rocade_core::pair::perf::block::{HEADER_BYTES, Kind, parse_header, parse_payload};
 
 use super::super::limits::Memory;
 use super::*;
@@ -23,12 +24,23 @@ fn limits() -> Limits {
     Limits { clients: 1, guests: 8, patience: HANG, time: HANG, memory: Memory::of(1 << 30) }
 }
 
+/// What was told, by the tests of this file at once.
+static TOLD: Mutex<String> = Mutex::new(String::new());
+
+fn tell(line: &str) {
+    *TOLD.lock().unwrap() += &format!("{line}\n");
+}
+
+fn is_told(line: &str) -> bool {
+    TOLD.lock().unwrap().lines().any(|told| told == line)
+}
+
 fn start(limits: Limits) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = UnixStream::pair().unwrap();
     let (sender, clients): (Sender<Client<u8>>, _) = channel();
-    let reception = Reception::new(vec![(listener, 7)], limits, stopped, |_| ()).unwrap();
+    let reception = Reception::new(vec![(listener, 7)], limits, stopped, tell).unwrap();
     let thread = thread::spawn(move || {
         reception.run(Duration::from_millis(200), &mut |client| drop(sender.send(client)))
     });
@@ -138,22 +150,52 @@ fn a_client_waits_for_a_place_and_gets_it_when_another_ends() {
     running.stop();
 }
 
+/// All that comes until the other end closes.
+fn read_to_end(mut stream: &TcpStream) -> Vec<u8> {
+    let mut bytes = vec![];
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn parse_failed(bytes: &[u8]) -> Failed {
+    let (header, payload) = bytes.split_first_chunk::<HEADER_BYTES>().unwrap();
+    assert_eq!(parse_header(header).unwrap(), (Kind::Failed, payload.len()));
+    parse_payload(payload).unwrap()
+}
+
 #[test]
-fn a_client_without_a_place_is_turned_away_after_its_time() {
-    let mut running = start(Limits { patience: 10 * TICK, ..limits() });
+fn a_client_without_a_place_is_turned_away_after_its_time_in_words_where_it_is_rocade() {
+    let mut running = start(Limits { patience: 20 * TICK, ..limits() });
     let _one = running.hello();
     let _served = running.client();
-    assert!(is_closed(running.hello()));
+    let (second, mut stock) = (running.hello(), running.connect());
+    stock.write_all(b"6.06\0\0\0\0\0\0\0\0\0\0\0\0").unwrap();
+    let said = read_to_end(&second);
+    let (version, failed) = said.split_first_chunk::<VERSION_BYTES>().unwrap();
+    assert_eq!(version, &Announcement::own());
+    let reason = "as many clients as may be at once (1) are served, and none ended for 1 s";
+    assert_eq!(parse_failed(failed), Failed { reason: reason.into(), of_rdma: None });
+    let from = second.local_addr().unwrap();
+    assert!(is_told(&format!("rocade: {from} turned away: {reason}")));
+    assert!(is_closed(stock));
     running.stop();
 }
 
 #[test]
-fn a_client_whose_time_is_up_is_broken_off() {
-    let mut running = start(Limits { time: 4 * TICK, ..limits() });
+fn a_client_whose_time_is_up_is_broken_off_and_told_so_where_it_is_rocade() {
+    let mut running = start(Limits { time: 20 * TICK, ..limits() });
     let stream = running.hello();
     let client = running.client();
-    assert!(is_closed(stream));
+    assert!(!client.is_broken_off());
+    let reason = "the 1 s that a client has here are up";
+    assert_eq!(parse_failed(&read_to_end(&stream)), Failed { reason: reason.into(), of_rdma: Some(false) });
+    assert!(client.is_broken_off());
+    assert!(is_told(&format!("rocade: {} broken off: {reason}", stream.local_addr().unwrap())));
     drop(client);
+    let mut pingpong = running.connect();
+    pingpong.write_all(b"0000:000012:29a650:00000000000000000000ffff0a090001\0").unwrap();
+    let client = running.client();
+    assert!(read_to_end(&pingpong).is_empty() && client.is_broken_off());
     running.stop();
 }
 
@@ -163,7 +205,8 @@ fn the_end_lets_those_that_are_served_end_and_breaks_off_the_rest() {
     let (stream, waiting) = (running.hello(), running.connect());
     let client = running.client();
     running.stop();
-    assert!(is_closed(stream) && is_closed(waiting));
+    assert_eq!(parse_failed(&read_to_end(&stream)).reason, "the service was told to end");
+    assert!(is_closed(waiting) && client.is_broken_off());
     assert!(TcpStream::connect(running.address).is_err());
     drop(client);
 }
