@@ -204,10 +204,40 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
+    use clap::Parser;
+
     use super::*;
 
     fn stock(size: Option<u32>, all: bool, bidirectional: bool) -> Stock {
         Stock { size, iterations: Some(50), qps: 4, bidirectional, all }
+    }
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// Anyone who reaches the ports can run tests, so that an address is all that keeps others out.
+    #[test]
+    fn a_service_that_is_bound_to_an_address_is_reached_at_no_other() {
+        let bound = |first: u16| {
+            let port = first.to_string();
+            let line = Line::try_parse_from(["serve", "--bind", "127.0.0.7", "-p", &port]).unwrap();
+            listen(&line.args)
+        };
+        // Six in a row that nobody has.
+        let (first, listeners) =
+            (20_000..60_000).step_by(6).find_map(|first| Some((first, bound(first).ok()?))).unwrap();
+        assert_eq!(listeners.len(), 6);
+        for ((listener, _), port) in listeners.iter().zip(first..) {
+            assert_eq!(listener.local_addr().unwrap(), ([127, 0, 0, 7], port).into());
+            assert!(TcpStream::connect(("127.0.0.7", port)).is_ok());
+            let elsewhere = TcpStream::connect(("127.0.0.8", port)).unwrap_err();
+            assert_eq!(elsewhere.kind(), std::io::ErrorKind::ConnectionRefused);
+        }
     }
 
     #[test]

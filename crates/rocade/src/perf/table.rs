@@ -36,8 +36,14 @@ fn render_heading(result: &PerfResult) -> String {
     format!("{} with {peer}: {qps}{directions}, path MTU {path_mtu_bytes} bytes\n", options.test)
 }
 
-/// The best size in one line, as `write-bw with perftest 6.06 over rxe0/1: 92.50 Gbit/s at 64K`.
+/// The best size in one line, as `write-bw with perftest 6.06 over rxe0/1: 92.50 Gbit/s at 64K`, and whether no fabric was
+/// in between.
 pub(crate) fn render_line(result: &PerfResult) -> String {
+    let best = render_best(result);
+    result.loopback.as_ref().map_or(best.clone(), |loopback| format!("{best} ({loopback})"))
+}
+
+fn render_best(result: &PerfResult) -> String {
     let over = format!("{}/{}", result.choice.hca, result.choice.port);
     let start = format!("{} with {} over {over}", result.options.test, result.peer);
     let bandwidth = |size: &SizeResult| Some((size.bandwidth.as_ref()?.average_gbps, size.message_bytes));
@@ -223,8 +229,10 @@ mod tests {
         let fast =
             SizeResult { message_bytes: 4096, ..size(Some(Bandwidth { average_gbps: 1.5, ..SLOW }), None) };
         let line = render_line(&result(Measure::Bandwidth, vec![size(Some(SLOW), None), fast]));
-        assert_eq!(line, "write-bw with perftest 6.06 over rxe0/1: 1.50 Gbit/s at 4K");
-        let line = render_line(&result(Measure::Bandwidth, vec![]));
+        let best = "write-bw with perftest 6.06 over rxe0/1: 1.50 Gbit/s at 4K";
+        assert_eq!(line, format!("{best} (loopback, not fabric: both ends are on rxe0)"));
+        let apart = PerfResult { loopback: None, ..result(Measure::Bandwidth, vec![]) };
+        let line = render_line(&apart);
         assert!(line.ends_with(": done, the client has the figures"), "{line}");
     }
 

@@ -10,16 +10,21 @@ use crate::outcome::{print, tell};
 
 /// Which HCA, port and GID, and why.
 pub(crate) fn tell_choice(choice: &Choice) {
+    tell_choice_of("", choice);
+}
+
+/// The same of one of several tests, as `client 10.8.10.2: `.
+pub(crate) fn tell_choice_of(test: &str, choice: &Choice) {
     let (hca, port, reason) = (&choice.hca, choice.port, &choice.reason);
     match &choice.gid {
         Some(gid) => {
             let address = gid.address.map_or_else(|| gid.gid.to_string(), |address| address.to_string());
-            tell(&format!("rocade: {hca}/{port}, GID index {} ({address}): {reason}", gid.index));
+            tell(&format!("rocade: {test}{hca}/{port}, GID index {} ({address}): {reason}", gid.index));
         }
-        None => tell(&format!("rocade: {hca}/{port}, by LID: {reason}")),
+        None => tell(&format!("rocade: {test}{hca}/{port}, by LID: {reason}")),
     }
     for warning in &choice.warnings {
-        tell(&format!("warning: {warning}"));
+        tell(&format!("warning: {test}{warning}"));
     }
 }
 
