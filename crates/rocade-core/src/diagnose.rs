@@ -37,6 +37,8 @@ pub struct Evidence<'a> {
     pub connection: Option<Connection>,
     /// What the work requests do, [`Operation::Send`] in a pingpong; None before there were any.
     pub operation: Option<Operation>,
+    /// Whether this end posts sends, writes or reads itself.
+    pub sends: Option<bool>,
     /// This end.
     pub local: End,
     /// The other end, as far as it told or its tool is known.
@@ -65,6 +67,7 @@ impl<'a> Evidence<'a> {
             choice: None,
             connection: None,
             operation: None,
+            sends: None,
             local: End::default(),
             remote: End::default(),
             reach: None,

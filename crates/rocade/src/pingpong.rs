@@ -96,6 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let meeting = Meeting::begin(args.server.as_deref(), &args.reach, args.tcp_port, args.timeout())?;
     let mut known =
         Known { host: Source { from: None }.read()?, operation: Some(Operation::Send), ..Known::default() };
+    known.sends = Some(true);
     match attempt(args, meeting, &mut known) {
         Ok(result) => {
             print(&report::render_result(&result, args.output)?)?;

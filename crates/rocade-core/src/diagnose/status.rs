@@ -81,8 +81,9 @@ pub(super) fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u64)
             "the other end refuses this operation",
             "start the same test with the same options at both ends, and see the other end's output",
         ),
-        RETRY_EXC_ERR => silent(evidence, done),
-        RNR_RETRY_EXC_ERR => not_ready(),
+        // A receive that is not there is another status: the next one.
+        RETRY_EXC_ERR => nothing_arrives(evidence, done, None),
+        RNR_RETRY_EXC_ERR => because("the other end had no receive posted for too long (RNR)", POST_MORE),
         WR_FLUSH_ERR => because("the QP broke down before this request", "see the first error above"),
         _ => because("the HCA gave up a work request", "see `dmesg` for the driver's reason"),
     }
@@ -155,11 +156,17 @@ pub(super) fn other_size(evidence: &Evidence<'_>, seen: u32) -> Said {
     because(format!("the other end sends messages of {seen} bytes{own}"), "give both ends the same -s")
 }
 
-fn not_ready() -> Said {
-    because(
-        "the other end had no receive posted for too long (RNR)",
-        "it is stuck or too slow: see its output; give it a larger -r",
-    )
+const POST_MORE: &str = "it is stuck or too slow: see its output; give it a larger -r";
+
+/// The counters are of the whole port, and of requests: what they say of this test is likely, and nothing where this end
+/// makes none.
+fn not_ready(evidence: &Evidence<'_>) -> Option<Said> {
+    if (evidence.operation, evidence.sends) != (Some(Operation::Send), Some(true)) {
+        return None;
+    }
+    let counted = evidence.counted.grown_in_words(RNR)?;
+    let cause = "the other end seems to have no receive posted (RNR)";
+    Some(because(format!("{cause}: this port counted {counted}"), POST_MORE))
 }
 
 /// This end got, or the other end sent, RNR NAKs: the path is in order.
@@ -171,23 +178,23 @@ const LOSS: &[&str] =
 const RETRIES: &[&str] =
     &["local_ack_timeout_err", "completer_retry_err", "retry_exceeded_err", "duplicate_request"];
 
-/// Nothing came for the whole time, or for all the HCA's retries.
+/// Nothing completed for the whole time.
 pub(super) fn silent(evidence: &Evidence<'_>, done: u64) -> Said {
-    let not_ready_counted = || evidence.counted.grown_in_words(RNR);
-    if evidence.operation == Some(Operation::Send)
-        && let Some(counted) = not_ready_counted()
-    {
-        let (cause, cure) = not_ready();
-        return (format!("{cause}; this port counted {counted}"), cure);
-    }
+    nothing_arrives(evidence, done, not_ready(evidence))
+}
+
+/// For the whole time, or for all the HCA's retries. That the other end is not ready is said before what is only
+/// suspected.
+fn nothing_arrives(evidence: &Evidence<'_>, done: u64, not_ready: Option<Said>) -> Said {
     if done > 0 {
-        return stopped_midway(evidence, done);
+        return not_ready.unwrap_or_else(|| stopped_midway(evidence, done));
     }
     let facts = match evidence.local.link_layer {
-        Some(LinkLayer::InfiniBand) => infiniband::keeps_apart(evidence),
+        Some(LinkLayer::InfiniBand) => infiniband::keeps_apart(evidence).or(not_ready),
         _ => path::foreign_gid(evidence)
             .or_else(|| path::wrong_rail(evidence))
             .or_else(|| path::too_large_packets(evidence))
+            .or(not_ready)
             .or_else(|| path::arp_flux(evidence)),
     };
     path::unlike_ends(evidence).or(facts).unwrap_or_else(|| nothing_came(evidence))

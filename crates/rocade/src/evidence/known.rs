@@ -20,6 +20,7 @@ pub(crate) struct Known {
     pub(crate) choice: Option<Choice>,
     pub(crate) watch: Option<Watch>,
     pub(crate) operation: Option<Operation>,
+    pub(crate) sends: Option<bool>,
     pub(crate) local: End,
     pub(crate) remote: End,
 }
@@ -38,6 +39,7 @@ impl Known {
             choice: self.choice.as_ref(),
             connection: self.connection,
             operation: self.operation,
+            sends: self.sends,
             local: self.local,
             remote: self.remote,
             library_said: &self.library_said,

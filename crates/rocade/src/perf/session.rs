@@ -9,7 +9,7 @@ use rocade_core::diagnose::End;
 use rocade_core::gid::{Choice, Connection, Loopback, NoChoice, Wish, choose_gid, loopback};
 use rocade_core::pair::perf::message::{Key, Memory, Unit};
 use rocade_core::pair::perf::statistics::Samples;
-use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
+use rocade_core::pair::perf::{EndFacts, Measure, Operation, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
@@ -129,7 +129,7 @@ impl Session<'_> {
         let choice = choose(&known.host, self.place, known.connection)?;
         seen(Seen::Chosen(&choice));
         let options = conversation.options().clone();
-        learn(known, &options, &choice);
+        learn(known, self.role, &options, &choice);
         let pkey = known.watch.as_ref().and_then(|watch| watch.pkey(options.pkey_index.into()).0);
         let setup = Setup {
             hca: choice.hca.clone(),
@@ -188,9 +188,12 @@ impl Session<'_> {
 }
 
 /// What this end has over a choice, and the port watched from now on.
-fn learn(known: &mut Known, options: &Options, choice: &Choice) {
+fn learn(known: &mut Known, role: Role, options: &Options, choice: &Choice) {
     known.choice = Some(choice.clone());
     known.operation = Some(options.test.operation);
+    let both = options.bidirectional
+        || options.test.measure == Measure::Latency && options.test.operation != Operation::Read;
+    known.sends = Some(both || role == Role::Client);
     known.watch = Watch::over(choice);
     known.local = End {
         message_bytes: Some(u64::from(options.sizes.largest())),

@@ -73,7 +73,7 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
     let choice = choose(&known.host, &service.place, Some(connection))?;
     tell_choice_of(&name(client), &choice);
     known.connection = Some(connection);
-    known.operation = Some(Operation::Send);
+    (known.operation, known.sends) = (Some(Operation::Send), Some(true));
     known.watch = Watch::over(&choice);
     known.local = End { message_bytes: Some(PINGPONG_BYTES.into()), ..End::over(&known.host, &choice) };
     known.choice = Some(choice.clone());

@@ -64,17 +64,44 @@ fn the_size_of_messages_that_went_well_before_is_not_blamed() {
 }
 
 #[test]
-fn a_receiver_that_is_not_ready_is_told_by_status_or_by_what_the_port_counted() {
-    let cause = "the other end had no receive posted for too long (RNR)";
-    Case::of(Failure::Completion { status: 13, done: 3 }).says(cause, "a larger -r");
+fn a_receiver_that_is_not_ready_is_told_by_its_status_and_as_likely_by_what_the_port_counted() {
+    Case::of(Failure::Completion { status: 13, done: 3 })
+        .says("the other end had no receive posted for too long (RNR)", "a larger -r");
+    let counting = |counter, done| {
+        Case::of(Failure::Silence { done }).with(|case| case.counted = counted(&[(counter, 4)]))
+    };
     for (counter, done) in [("rnr_nak_retry_err", 0), ("rcvd_rnr_err", 0), ("rcvd_rnr_err", 9)] {
-        Case::of(Failure::Silence { done })
-            .with(|case| case.counted = counted(&[(counter, 4)]))
-            .says(&format!("{cause}; this port counted {counter} +4"), "a larger -r");
+        counting(counter, done).says(
+            &format!("the other end seems to have no receive posted (RNR): this port counted {counter} +4"),
+            "a larger -r",
+        );
     }
     Case::of(Failure::Silence { done: 0 })
         .with(|case| case.counted = counted(&[("rcvd_rnr_err", 0)]))
         .says(NO_PACKET, "ping");
+}
+
+/// The port counts what all its connections do.
+#[test]
+fn receives_that_others_lacked_are_not_blamed_for_what_facts_explain_or_the_status_denies() {
+    let counting = |failure| Case::of(failure).with(|case| case.counted = counted(&[("rcvd_rnr_err", 4)]));
+    for done in [0, 9] {
+        counting(Failure::Completion { status: 12, done }).does_not_say("RNR");
+        for sends in [Some(false), None] {
+            counting(Failure::Silence { done }).with(|case| case.sends = sends).does_not_say("RNR");
+        }
+    }
+    let silent = || counting(Failure::Silence { done: 0 });
+    silent()
+        .to("fd01::2")
+        .says("one GID is IPv4, the other IPv6 (10.1.0.1 here, fd01::2 there)", "one family");
+    silent().to("10.2.0.2").says(
+        "10.2.0.2, the other end's GID, is on another rail: in the subnet of eth2, and not in that of eth1",
+        "-d rxe2",
+    );
+    silent()
+        .with(|case| case.host.netdevs[0].addresses.clear())
+        .says("GID index 1 (10.1.0.1) is of no address of this network namespace", "leave -x out");
 }
 
 /// F75: traffic in a class that is not lossless hangs under load; counters and the forced class tell.
