@@ -25,6 +25,7 @@ fn refused(evidence: &Evidence<'_>, errno: i32) -> Said {
             let ping = format!(
                 "try `ping -I {netdev} {remote}`: is it the same rail and VLAN, and is the address still there?"
             );
+            let ping = untold_index(evidence).map_or(ping.clone(), |index| format!("{ping} {index}"));
             because(
                 format!("nobody on {netdev} answers for {remote}, the other end's GID"),
                 path::other_subnet(evidence).map_or(ping.clone(), |subnet| format!("{subnet}; {ping}")),
@@ -209,31 +210,47 @@ fn nothing_came(evidence: &Evidence<'_>) -> Said {
     if of_infiniband(evidence) {
         return because(cause, infiniband::suspects(evidence));
     }
-    if let Some(reach) = evidence.reach.filter(|reach| reach.small) {
+    let reached = evidence.reach.filter(|reach| reach.small);
+    if let Some(reach) = reached {
         let fits = if reach.large { ", large ones too" } else { "" };
-        let mut cure =
-            "is the other end still running? Then look for a filter of UDP port 4791, RoCE v2's".to_owned();
-        if let Some(subnet) = path::other_subnet(evidence) {
-            cure = format!("{subnet}; {cure}");
-        }
-        return because(format!("{cause}, though the addresses reach each other by plain UDP{fits}"), cure);
+        cause = format!("{cause}, though the addresses reach each other by plain UDP{fits}");
     }
+    // A v1 GID is of the same address as a v2 one, so that the addresses reaching each other says nothing of it.
     if evidence.local.gid_type == Some(GidType::V1) {
+        let segment = match evidence.remote.gid_type {
+            None => {
+                "this end's GID is RoCE v1, so the other end's must be too, and in the same Ethernet segment"
+            }
+            Some(_) => "both GIDs are RoCE v1 (EtherType 0x8915), which stays within an Ethernet segment",
+        };
         return because(
             cause,
-            "this end's GID is RoCE v1, so the other end's must be too, and in the same Ethernet segment: choose RoCE v2 \
-             GIDs at both ends (-x INDEX)",
+            format!("{segment}: choose RoCE v2 GIDs at both ends (-x INDEX; -g INDEX in ibv_rc_pingpong)"),
         );
     }
-    let mut cure = format!(
-        "is the other end still running? then try `ping -I {netdev} {remote}`, look for a filter of UDP port 4791 and \
-         a switch MTU below the port's, and with several rails in one subnet for ARP answers from the wrong one \
-         (net.ipv4.conf.*.arp_ignore)"
-    );
-    if let Some(subnet) = path::other_subnet(evidence) {
-        cure = format!("{subnet}; {cure}");
-    }
-    because(cause, cure)
+    let subnet = path::other_subnet(evidence);
+    let mut suspects: Vec<String> = subnet.into_iter().map(|subnet| format!("{subnet};")).collect();
+    suspects.push("is the other end still running?".to_owned());
+    suspects.extend(untold_index(evidence));
+    suspects.push(match reached {
+        Some(_) => "Then look for a filter of UDP port 4791, RoCE v2's".to_owned(),
+        None => format!(
+            "Then try `ping -I {netdev} {remote}`, look for a filter of UDP port 4791 and a switch MTU below the port's, and \
+             with several rails in one subnet for ARP answers from the wrong one (net.ipv4.conf.*.arp_ignore)"
+        ),
+    });
+    because(cause, suspects.join(" "))
+}
+
+/// Of an end that does not tell its GID's type a person may have chosen the index, which is another one in each Pod.
+fn untold_index(evidence: &Evidence<'_>) -> Option<String> {
+    let is_told = evidence.remote.gid_type.is_some();
+    let known = evidence.remote.endpoint.filter(|remote| !remote.gid.is_zero() && !is_told)?;
+    let address = known.gid.address()?;
+    Some(format!(
+        "Is {address} an address of its own network namespace, and its GID index (-x, -g) that of RoCE v2 there (see \
+         `show_gids`)?"
+    ))
 }
 
 fn stopped_midway(evidence: &Evidence<'_>, done: u64) -> Said {

@@ -180,10 +180,36 @@ fn addresses_that_reach_each_other_by_udp_leave_the_filter_of_roces_port() {
     assert!(routed.diagnosis().cure.starts_with("10.9.0.1 is in another subnet, so a router must carry it"));
 }
 
-/// What the stock tools do not tell, this end knows of itself.
+const REACHED: Option<Reach> = Some(Reach { small: true, large_bytes: Some(1068), large: true });
+
+/// What the stock tools do not tell, this end knows of itself. A v1 GID is of the same address as a v2 one, so that plain
+/// UDP answers all the same.
 #[test]
 fn a_v1_gid_of_this_end_alone_is_told_as_what_the_other_end_needs_too() {
-    Case::of(Failure::Silence { done: 0 })
-        .with(|case| case.local.gid_type = Some(GidType::V1))
-        .says(NO_PACKET, "this end's GID is RoCE v1, so the other end's must be too");
+    let v1 = |there| {
+        Case::of(Failure::Silence { done: 0 })
+            .with(|case| (case.local.gid_type, case.remote.gid_type) = (Some(GidType::V1), there))
+    };
+    let reached = format!("{NO_PACKET}, though the addresses reach each other by plain UDP, large ones too");
+    let alone = "this end's GID is RoCE v1, so the other end's must be too";
+    v1(None).says(NO_PACKET, alone);
+    v1(None).with(|case| case.reach = REACHED).says(&reached, alone);
+    v1(None).with(|case| case.reach = REACHED).does_not_say("4791");
+    v1(Some(GidType::V1)).says(NO_PACKET, "both GIDs are RoCE v1 (EtherType 0x8915)");
+    v1(Some(GidType::V1)).does_not_say("4791");
+}
+
+/// F70, F74: at a stock end a person gives the index, which may be a v1 one, or of another Pod.
+#[test]
+fn the_index_of_an_end_that_does_not_tell_its_gids_type_is_asked_for() {
+    let words = "Is 10.1.0.2 an address of its own network namespace, and its GID index (-x, -g) that of RoCE v2 there";
+    let nobody = Failure::Transition { to: State::Rtr, errno: 110 };
+    for failure in nothing_came().into_iter().chain([nobody]) {
+        for reach in [None, REACHED] {
+            let case = || Case::of(failure.clone()).with(|case| case.reach = reach);
+            let cure = case().diagnosis().cure;
+            assert!(cure.contains(words), "{failure:?}: {cure}");
+            case().with(|case| case.remote.gid_type = Some(GidType::V2)).does_not_say("GID index");
+        }
+    }
 }
