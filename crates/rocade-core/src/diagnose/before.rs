@@ -20,9 +20,15 @@ pub(super) fn unconnected(server: &str, port: u16, errno: i32) -> Said {
             "is the address right, and does a firewall or NetworkPolicy drop the port? Any network that both ends share \
              will do: RDMA chooses its own",
         ),
+        // The same of an address that nobody has, and of a firewall's answer (ICMP host or communication prohibited).
         errno::EHOSTUNREACH => because(
-            format!("neither {server} nor a router on the way to it answers"),
-            "is the host up, and its address right? See `ip neigh` and `ip route get`",
+            format!(
+                "neither {server} nor a router on the way to it answers, or a firewall there rejects TCP port {port}"
+            ),
+            format!(
+                "is the host up, and its address right? See `ip neigh` and `ip route get {server}`. If it answers `ping`, look \
+                 for a rule that rejects the port with icmp-host-prohibited, as firewalld's and iptables-services' do"
+            ),
         ),
         errno::ENETUNREACH => because(
             format!("this end has no route to {server}"),

@@ -21,7 +21,11 @@ fn each_way_that_tcp_fails_is_told() {
             "start the waiting end",
         ),
         (110, "10.1.0.2 did not answer on TCP port 18515", "NetworkPolicy"),
-        (113, "neither 10.1.0.2 nor a router on the way to it answers", "ip neigh"),
+        (
+            113,
+            "neither 10.1.0.2 nor a router on the way to it answers, or a firewall there rejects TCP port 18515",
+            "icmp-host-prohibited",
+        ),
         (101, "this end has no route to 10.1.0.2", "ip route get 10.1.0.2"),
         (13, "no connection to TCP port 18515 of 10.1.0.2 came about", "waiting end"),
     ] {
