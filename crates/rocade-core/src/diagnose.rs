@@ -364,6 +364,7 @@ mod errno {
     pub(super) const ENOMEM: i32 = 12;
     pub(super) const ENODEV: i32 = 19;
     pub(super) const EINVAL: i32 = 22;
+    pub(super) const EADDRNOTAVAIL: i32 = 99;
     pub(super) const ENETUNREACH: i32 = 101;
     pub(super) const ECONNRESET: i32 = 104;
     pub(super) const ETIMEDOUT: i32 = 110;

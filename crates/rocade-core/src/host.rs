@@ -2,6 +2,7 @@
 //! elsewhere. `None` always means "could not be read or does not apply"; `unknown` says which and why.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,6 +126,12 @@ impl Host {
     pub fn interface_sysctl(&self, netdev: &str, setting: &str) -> Option<i64> {
         let of = |name: &str| self.sysctls.get(&format!("net/ipv4/conf/{name}/{setting}")).copied();
         of("all").into_iter().chain(of(netdev)).max()
+    }
+
+    /// Whether an interface of this namespace has the address; an IPv4-mapped one counts as IPv4.
+    pub(crate) fn has_address(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.netdevs.iter().any(|netdev| netdev.addresses.iter().any(|(own, _)| *own == address))
     }
 
     /// The loaded or built-in module of that name.

@@ -30,6 +30,12 @@ pub(super) fn unconnected(server: &str, port: u16, errno: i32) -> Said {
                  for a rule that rejects the port with icmp-host-prohibited, as firewalld's and iptables-services' do"
             ),
         ),
+        errno::EADDRNOTAVAIL => because(
+            format!(
+                "no address of this host goes for a connection to {server}: that of --bind is not here, or of another family"
+            ),
+            "see `ip addr` for this host's addresses, or leave --bind out",
+        ),
         errno::ENETUNREACH => because(
             format!("this end has no route to {server}"),
             format!("see `ip route get {server}`, or give an address of a network that both ends share"),
@@ -211,7 +217,9 @@ fn unlike(what: Unlike, here: &str, there: Option<&str>) -> Said {
         Unlike::Iterations => ("number of messages (-n)", "give both ends the same -n"),
         Unlike::Duration => ("end of the test (-D or -n)", "give both ends the same -D, or none"),
         Unlike::Addressing => {
-            ("addressing", "give both ends a GID index with -x, or none: GIDs of one family")
+            let cure = "give both ends --ipv6, or none; with a stock tool at one end give both the index of a GID of one \
+                        family (-x), or none";
+            ("addressing", cure)
         }
     };
     let there = there.map_or_else(|| "another there".to_owned(), |there| format!("{there} there"));

@@ -1,7 +1,9 @@
 //! What keeps two InfiniBand ports apart: no subnet manager, partitions, subnets, service levels.
 
+use crate::gid::loopback;
 use crate::host::Port;
 use crate::names::Gid;
+use crate::pair::Endpoint;
 
 use super::{Evidence, Said, because};
 
@@ -81,16 +83,32 @@ fn subnets(evidence: &Evidence<'_>) -> Option<Said> {
             "choose ports of one fabric with -d; between subnets InfiniBand needs a router",
         ));
     }
+    let separate = "separate fabrics with one subnet prefix";
+    let cure = "choose ports of one fabric with -d, and give each fabric a subnet prefix of its own (opensm: subnet_prefix)";
     let managers = evidence.local.sm_lid.zip(evidence.remote.sm_lid).filter(|(here, there)| here != there);
-    let seen = match managers {
-        Some((here, there)) => format!("their subnet managers are at LID {here} here, LID {there} there"),
-        None if known && local.lid == remote.lid => format!("both ports have LID {}", local.lid),
-        None => return None,
-    };
-    Some(because(
-        format!("the ends are on separate fabrics with one subnet prefix: {seen}"),
-        "choose ports of one fabric with -d, and give each fabric a subnet prefix of its own (opensm: subnet_prefix)",
-    ))
+    if let Some((here, there)) = managers {
+        let seen = format!("their subnet managers are at LID {here} here, LID {there} there");
+        return Some(because(format!("the ends are on {separate}: {seen}"), cure));
+    }
+    // Virtual functions of one HCA have one LID, and GUIDs of their own.
+    let alike = known && local.lid == remote.lid && !is_within(evidence, &remote);
+    alike.then(|| {
+        because(
+            format!(
+                "both ports have LID {}: the ends are on {separate}, unless they are functions of one HCA",
+                local.lid
+            ),
+            cure,
+        )
+    })
+}
+
+/// Whether the other end is seen to be on this host.
+fn is_within(evidence: &Evidence<'_>, remote: &Endpoint) -> bool {
+    evidence.choice.is_some_and(|choice| {
+        loopback(evidence.host, choice, remote, evidence.connection).is_some()
+            || evidence.connection.is_some_and(|connection| evidence.host.has_address(connection.peer))
+    })
 }
 
 fn prefix(gid: Gid) -> u64 {

@@ -250,18 +250,30 @@ fn out_of_memory(evidence: &Evidence<'_>, verb: &str, bytes: Option<u64>) -> Sai
             format!("{}; no limit of locked memory is in its way", needs(" memory")),
             "the memory itself is short: give the container more, or choose a smaller -s, -q or -t",
         ),
-        (_, Some(Memlock { soft: Limit::Bytes(soft), hard })) => because(
-            format!(
-                "{}; this process may lock {} in all (RLIMIT_MEMLOCK)",
-                needs(" locked memory"),
-                in_words(soft)
-            ),
-            raise(evidence, hard),
-        ),
+        (_, Some(Memlock { soft: Limit::Bytes(soft), hard })) => {
+            let may = format!("this process may lock {} in all (RLIMIT_MEMLOCK)", in_words(soft));
+            let raise = raise(evidence, hard);
+            match bytes.is_some_and(|bytes| bytes > soft) {
+                true => because(format!("{}; {may}", needs(" locked memory")), raise),
+                // The kernel adds up what the process has pinned (drivers/infiniband/core/umem.c, ib_umem_get).
+                false => because(
+                    format!("{}; {may}, with what it has locked already", needs(" memory")),
+                    format!("either that is too little: {raise}; or {}", short(verb)),
+                ),
+            }
+        }
         (_, None) => because(
             needs(" memory"),
             "see `ulimit -l` for the limit of locked memory, and raise it; or choose a smaller -s, -q or -t",
         ),
+    }
+}
+
+/// What else ENOMEM says.
+fn short(verb: &str) -> &'static str {
+    match verb {
+        "ibv_reg_mr" => "the memory itself is short",
+        _ => "the memory itself is short, or the HCA has no more of it (see `ibv_devinfo -v`)",
     }
 }
 

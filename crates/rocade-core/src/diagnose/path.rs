@@ -127,7 +127,8 @@ pub fn packet_bytes(mtu_bytes: u32, is_v4: bool) -> u32 {
     mtu_bytes + if is_v4 { 44 } else { 64 }
 }
 
-/// The packets of the QP do not fit the netdev of one end.
+/// The packets of the QP do not fit the way, or the netdev of one end: only that of a GID on a VLAN or macvlan child can be
+/// smaller than what the port's MTU was made from, and an HCA need not look at it.
 pub(super) fn too_large_packets(evidence: &Evidence<'_>) -> Option<Said> {
     let mtu = evidence.local.mtu_bytes?;
     let is_v4 = both_gids(evidence).is_none_or(|(local, _)| local.ipv4().is_some());
@@ -143,24 +144,28 @@ pub(super) fn too_large_packets(evidence: &Evidence<'_>) -> Option<Said> {
     if !on_ethernet(evidence) {
         return None;
     }
-    if let Some((name, fits)) = end("this end", evidence.local.netdev_mtu)
-        .or_else(|| end("the other end", evidence.remote.netdev_mtu))
+    match evidence.reach.filter(|reach| reach.small).and_then(|reach| Some((reach.large, reach.large_bytes?)))
     {
-        return Some(because(
-            format!(
-                "a path MTU of {mtu} bytes makes packets larger than the netdev of {name} takes ({fits} bytes)"
-            ),
-            cure(fits),
-        ));
+        Some((true, _)) => return None,
+        Some((false, large)) => {
+            return Some(because(
+                format!(
+                    "the way between the ends drops packets as large as a path MTU of {mtu} bytes makes them ({large} \
+                     bytes), and carries small ones"
+                ),
+                cure(large - 1),
+            ));
+        }
+        None => {}
     }
-    let reach = evidence.reach.filter(|reach| reach.small && !reach.large)?;
-    let large = reach.large_bytes?;
+    let (name, fits) = end("this end", evidence.local.netdev_mtu)
+        .or_else(|| end("the other end", evidence.remote.netdev_mtu))?;
     Some(because(
         format!(
-            "the way between the ends drops packets as large as a path MTU of {mtu} bytes makes them ({large} bytes), and \
-             carries small ones"
+            "a path MTU of {mtu} bytes makes packets larger than the netdev of {name} takes ({fits} bytes), which may be \
+             dropped on the way"
         ),
-        cure(large - 1),
+        cure(fits),
     ))
 }
 
@@ -196,7 +201,8 @@ pub(super) fn wrong_rail(evidence: &Evidence<'_>) -> Option<Said> {
     ))
 }
 
-/// Several netdevs in one subnet, of which each answers ARP for the addresses of all.
+/// Several netdevs in one subnet, of which each answers ARP for the addresses of all. Whatever lies on this end's own one
+/// leads to the same HCA, and a bridge that it is no part of to none.
 pub(super) fn arp_flux(evidence: &Evidence<'_>) -> Option<Said> {
     let own = own_netdev(evidence)?;
     let address = evidence.choice?.gid.as_ref()?.address.filter(IpAddr::is_ipv4)?;
@@ -205,7 +211,7 @@ pub(super) fn arp_flux(evidence: &Evidence<'_>) -> Option<Said> {
         .host
         .netdevs
         .iter()
-        .filter(|other| other.name != own.name && other.up)
+        .filter(|other| other.up && is_apart(evidence, own, other))
         .filter(|other| other.addresses.iter().any(|(other, _)| in_subnet(*other, address, prefix)))
         .map(|other| other.name.as_str())
         .collect();
@@ -218,9 +224,25 @@ pub(super) fn arp_flux(evidence: &Evidence<'_>) -> Option<Said> {
                 own.name,
                 beside.join(", ")
             ),
-            "set net.ipv4.conf.all.arp_ignore=1 and arp_announce=2 at both ends, or give each rail a subnet of its own",
+            "is the other end still running? Then set net.ipv4.conf.all.arp_ignore=1 and arp_announce=2 at both ends, or give \
+             each rail a subnet of its own",
         )
     })
+}
+
+/// Whether packets to the one do not come over the other: they are of two links.
+fn is_apart(evidence: &Evidence<'_>, own: &Netdev, other: &Netdev) -> bool {
+    let lower = |netdev: &'_ Netdev| netdev.parent.clone().unwrap_or_else(|| netdev.name.clone());
+    let is_carried = other.kind.as_deref() != Some("bridge") && other.master.is_none();
+    let port = evidence.choice.and_then(|choice| evidence.host.hca(choice.hca.as_str())?.port(choice.port));
+    let on_port = port.is_some_and(|port| {
+        port.netdev.as_deref() == Some(&other.name)
+            || port
+                .gids
+                .iter()
+                .any(|gid| gid.netdev.as_deref() == Some(&other.name) && evidence.host.owns(gid))
+    });
+    is_carried && !on_port && lower(own) != lower(other)
 }
 
 fn own_netdev<'a>(evidence: &Evidence<'a>) -> Option<&'a Netdev> {

@@ -260,7 +260,8 @@ fn stopped_midway(evidence: &Evidence<'_>, done: u64) -> Said {
                 "the other end fell silent after {done} messages, and packets were lost or reordered: this port counted {counted}"
             ),
             format!(
-                "look for drops on the way: a priority that is not lossless{}, a switch's buffers, a bad cable",
+                "look for drops on the way: a priority that is not lossless{}, a switch's buffers, a bad cable; or it ended: \
+                 see its output",
                 class(evidence)
             ),
         ),

@@ -68,9 +68,7 @@ fn hca_of_lid<'a>(
     if has_lid(port, lid) {
         return Some(own);
     }
-    let peer = connection?.peer.to_canonical();
-    let within =
-        host.netdevs.iter().any(|netdev| netdev.addresses.iter().any(|(address, _)| *address == peer));
+    let within = host.has_address(connection?.peer);
     let has = |hca: &&Hca| {
         hca.ports.iter().any(|port| port.link_layer == LinkLayer::InfiniBand && has_lid(port, lid))
     };

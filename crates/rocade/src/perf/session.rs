@@ -196,7 +196,11 @@ fn learn(known: &mut Known, role: Role, options: &Options, choice: &Choice) {
     known.sends = Some(both || role == Role::Client);
     known.watch = Watch::over(choice);
     known.local = End {
-        message_bytes: Some(u64::from(options.sizes.largest())),
+        // Of several sizes it is not known here which one fails.
+        message_bytes: match &options.sizes {
+            Sizes::One(bytes) => Some(u64::from(*bytes)),
+            Sizes::All | Sizes::List(_) => None,
+        },
         pkey_index: Some(options.pkey_index.into()),
         service_level: Some(options.service_level),
         traffic_class: Some(options.traffic_class),

@@ -26,6 +26,11 @@ fn each_way_that_tcp_fails_is_told() {
             "neither 10.1.0.2 nor a router on the way to it answers, or a firewall there rejects TCP port 18515",
             "icmp-host-prohibited",
         ),
+        (
+            99,
+            "no address of this host goes for a connection to 10.1.0.2: that of --bind is not here, or of another family",
+            "leave --bind out",
+        ),
         (101, "this end has no route to 10.1.0.2", "ip route get 10.1.0.2"),
         (13, "no connection to TCP port 18515 of 10.1.0.2 came about", "waiting end"),
     ] {
@@ -169,7 +174,7 @@ fn versions_and_unlike_options_are_named_with_their_flags() {
         (Unlike::Direction, "direction (-b)", "-b at both ends"),
         (Unlike::Iterations, "number of messages (-n)", "the same -n"),
         (Unlike::Duration, "end of the test (-D or -n)", "the same -D"),
-        (Unlike::Addressing, "addressing", "-x"),
+        (Unlike::Addressing, "addressing", "both ends --ipv6, or none"),
     ] {
         let unlike = |there| exchange(Exchange::Unlike { what, here: "2".into(), there });
         unlike(Some("4".into())).says(&format!("the ends differ in their {name}: 2 here, 4 there"), cure);

@@ -62,9 +62,17 @@ fn each_fact_that_keeps_two_ports_apart_is_told_whatever_failed() {
             "subnet_prefix",
         );
         case().with(|case| case.remote.endpoint = endpoint(4, "fe80::b")).says(
-            "the ends are on separate fabrics with one subnet prefix: both ports have LID 4",
+            "both ports have LID 4: the ends are on separate fabrics with one subnet prefix, unless they are functions of \
+             one HCA",
             "subnet_prefix",
         );
+        case()
+            .with(|case| {
+                case.remote.endpoint = endpoint(4, "fe80::b");
+                let address = "10.1.0.1".parse().unwrap();
+                case.connection = Some(Connection { local: address, peer: address });
+            })
+            .does_not_say("fabrics");
         case()
             .with(|case| case.remote.endpoint = endpoint(0, "10.1.0.2"))
             .says("this end is on InfiniBand, the other on Ethernet", "one fabric");

@@ -29,8 +29,26 @@ fn both_verbs_that_pin_memory_are_told_as_the_limit_of_locked_memory_with_both_n
     Case::of(Failure::Verb { verb: "ibv_create_cq".into(), errno: 12, bytes: None })
         .with(|case| case.memlock = limit)
         .says(
-            "ibv_create_cq needs more locked memory than it gets; this process may lock 64 KiB in all (RLIMIT_MEMLOCK)",
+            "ibv_create_cq needs more memory than it gets; this process may lock 64 KiB in all (RLIMIT_MEMLOCK), with what it \
+             has locked already",
             "LimitMEMLOCK=infinity",
+        );
+}
+
+#[test]
+fn a_limit_that_is_larger_than_what_was_asked_for_is_not_the_only_one_blamed() {
+    let limit = memlock(Limit::Bytes(64 << 30), Limit::Bytes(64 << 30));
+    no_memory("ibv_reg_mr", 4 << 20).with(|case| case.memlock = limit).says(
+        "ibv_reg_mr needs 4 MiB of memory; this process may lock 65536 MiB in all (RLIMIT_MEMLOCK), with what it has locked \
+         already",
+        "or the memory itself is short",
+    );
+    Case::of(Failure::Verb { verb: "ibv_create_qp".into(), errno: 12, bytes: None })
+        .with(|case| case.memlock = limit)
+        .says(
+            "ibv_create_qp needs more memory than it gets; this process may lock 65536 MiB in all (RLIMIT_MEMLOCK), with what \
+             it has locked already",
+            "or the HCA has no more of it",
         );
 }
 

@@ -117,12 +117,14 @@ fn packets_that_do_not_fit_are_told_by_the_netdev_that_is_too_small_or_by_what_t
         Case::of(Failure::Silence { done: 0 }).with(|case| case.local.mtu_bytes = Some(4096)).with(change)
     };
     large(|_| ()).says(
-        "a path MTU of 4096 bytes makes packets larger than the netdev of this end takes (1500 bytes)",
+        "a path MTU of 4096 bytes makes packets larger than the netdev of this end takes (1500 bytes), which may be dropped \
+         on the way",
         "give -m 1024 at both ends, or raise the MTU",
     );
     let jumbo = |case: &mut Case| case.local.netdev_mtu = Some(9000);
     large(|case| (case.local.netdev_mtu, case.remote.netdev_mtu) = (Some(9000), Some(1500))).says(
-        "a path MTU of 4096 bytes makes packets larger than the netdev of the other end takes (1500 bytes)",
+        "a path MTU of 4096 bytes makes packets larger than the netdev of the other end takes (1500 bytes), which may be \
+         dropped on the way",
         "-m 1024",
     );
     large(|case| {
@@ -134,6 +136,13 @@ fn packets_that_do_not_fit_are_told_by_the_netdev_that_is_too_small_or_by_what_t
          carries small ones",
         "-m 2048",
     );
+    // As large ones came through, whatever the netdev says.
+    large(|case| {
+        case.remote.netdev_mtu = Some(1500);
+        case.local.netdev_mtu = Some(9000);
+        case.reach = Some(Reach { small: true, large_bytes: Some(4140), large: true });
+    })
+    .does_not_say("path MTU");
     // Neither netdev is too small, and nobody asked the way.
     large(jumbo).does_not_say("path MTU");
     large(|case| {
@@ -160,6 +169,24 @@ fn two_rails_in_one_subnet_that_answer_for_each_other_are_told_by_the_setting() 
     for ignore in [Some(1), None] {
         flux(ignore).says(NO_PACKET, "arp_ignore");
     }
+    assert!(flux(Some(0)).diagnosis().cure.contains("is the other end still running?"));
+    for no_rail in [
+        |other: &mut Netdev| other.kind = Some("bridge".into()),
+        |other: &mut Netdev| other.parent = Some("eth1".into()),
+        |other: &mut Netdev| other.up = false,
+    ] {
+        flux(Some(0)).with(|case| no_rail(&mut case.host.netdevs[1])).does_not_say("one subnet with");
+    }
+    // The parent of the macvlan that is used.
+    let on_parent = |case: &mut Case| case.host.netdevs[0].parent = Some("eth2".into());
+    flux(Some(0)).with(on_parent).does_not_say("one subnet with");
+    let of_one_port = |case: &mut Case| {
+        let gid = case.host.hcas[1].ports[0].gids[0].clone();
+        let address: std::net::IpAddr = "10.1.0.5".parse().unwrap();
+        let gid = GidEntry { gid: Gid::from_address(address), address: Some(address), ..gid };
+        case.host.hcas[0].ports[0].gids.push(gid);
+    };
+    flux(Some(0)).with(of_one_port).does_not_say("one subnet with");
 }
 
 #[test]
