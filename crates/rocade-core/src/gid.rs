@@ -17,7 +17,7 @@ mod near;
 #[cfg(test)]
 mod tests;
 
-pub use loopback::{Loopback, loopback};
+pub use loopback::{Loopback, loopback, loopback_of_boot};
 use near::{Nearness, nearness_of_gid, nearness_of_netdev};
 pub(crate) use near::{in_subnet, is_link_local};
 

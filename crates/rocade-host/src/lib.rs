@@ -49,6 +49,7 @@ pub use root::{Answer, Patience, Refusal, Root, Stat, read_patiently};
 pub use scope::Scope;
 pub use scrub::{Key, Scrubber};
 pub use statistics::{StatisticsRecord, decode_statistics};
+pub use surroundings::boot::read_boot_id;
 pub use surroundings::pod::read_variables;
 
 use std::collections::BTreeMap;

@@ -83,7 +83,8 @@ const INFINIBAND: &str = "infiniband";
 const ETHERNET: &str = "ethernet";
 
 impl EndFacts {
-    /// What this host's end over a choice tells the other one; `pkey` is the partition key that its QP uses.
+    /// What this host's end over a choice tells the other one, but for the kernel's boot, which is no part of the model;
+    /// `pkey` is the partition key that its QP uses.
     pub fn over(host: &Host, choice: &Choice, pkey: Option<Pkey>) -> EndFacts {
         let (end, port) = (End::over(host, choice), port_of(host, choice));
         let link_layer = match end.link_layer {
@@ -105,6 +106,7 @@ impl EndFacts {
             rate_gbps: port.and_then(|port| port.rate_gbps),
             pkey: pkey.filter(|_| end.link_layer == Some(LinkLayer::InfiniBand)),
             sm_lid: end.sm_lid,
+            boot_id: None,
         }
     }
 }

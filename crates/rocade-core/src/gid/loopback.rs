@@ -6,6 +6,7 @@ use super::{Choice, Connection};
 use crate::host::{GidEntry, Hca, Host, LinkLayer, Port};
 use crate::names::{Gid, HcaName};
 use crate::pair::Endpoint;
+use crate::pair::perf::EndFacts;
 
 /// No fabric lies between both ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl fmt::Display for Loopback {
 
 /// By the other end's GID, if one of this host's tables has it; on InfiniBand without a GID by its LID, which is one of
 /// this host's ports' if it is this port's, or if the TCP connection did not leave this host either. None where neither
-/// shows it: the other end may still be on this host, in a namespace that is not seen from here.
+/// shows it: the other end may still be on this host, in a namespace that is not seen from here ([`loopback_of_boot`]).
 pub fn loopback(
     host: &Host,
     choice: &Choice,
@@ -48,6 +49,16 @@ pub fn loopback(
     Some(match other.name == own.name {
         true => Loopback::Hca(own.name.clone()),
         false => Loopback::Host(own.name.clone(), other.name.clone()),
+    })
+}
+
+/// By the boot that both ends' kernels tell of, where both are rocade: also where each namespace has its own HCAs, and sees
+/// nothing of the other's. HCAs have one name in all namespaces of a kernel.
+pub fn loopback_of_boot(own: &EndFacts, told: &EndFacts) -> Option<Loopback> {
+    let is_one = own.boot_id.is_some() && own.boot_id == told.boot_id;
+    is_one.then(|| match own.hca == told.hca {
+        true => Loopback::Hca(own.hca.clone()),
+        false => Loopback::Host(own.hca.clone(), told.hca.clone()),
     })
 }
 

@@ -261,6 +261,9 @@ pub struct EndFacts {
     /// LID of its port's subnet manager, 0 where there is none. None on Ethernet.
     #[serde(default)]
     pub sm_lid: Option<u16>,
+    /// What its kernel drew when it started, the same in all of a host's containers (/proc/sys/kernel/random/boot_id).
+    #[serde(default)]
+    pub boot_id: Option<String>,
 }
 
 /// What was found of one size.

@@ -20,6 +20,11 @@ pub(super) fn read(root: &Root, host: &mut Host) {
         on_line.map(|mode| (mode, "/proc/cmdline".to_owned())).or_else(|| read_modprobe(root));
 }
 
+/// What the kernel drew when it started, the same in all of its containers (random(4)); None where it does not say.
+pub fn read_boot_id(root: &Root) -> Option<String> {
+    read_text(root, Path::new("/proc/sys/kernel/random/boot_id")).ok().filter(|id| !id.is_empty())
+}
+
 /// Of a file of module options what is read: the rest says nothing of RDMA.
 pub(crate) fn keep_ib_core(content: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(content);
@@ -64,6 +69,17 @@ fn parse_options(text: &str, key: &str) -> Option<NetnsMode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_boot_is_read_and_where_it_does_not_say_there_is_none() {
+        let temp = tempfile::tempdir().unwrap();
+        let random = temp.path().join("proc/sys/kernel/random");
+        let root = Root::live(temp.path()).unwrap();
+        assert_eq!(read_boot_id(&root), None);
+        std::fs::create_dir_all(&random).unwrap();
+        std::fs::write(random.join("boot_id"), "8e8a1cf2-0c9d-4d8e-9f51-7a4e1f2c3b4d\n").unwrap();
+        assert_eq!(read_boot_id(&root).as_deref(), Some("8e8a1cf2-0c9d-4d8e-9f51-7a4e1f2c3b4d"));
+    }
 
     #[test]
     fn only_the_options_of_ib_core_are_kept_and_read() {

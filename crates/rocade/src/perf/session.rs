@@ -6,7 +6,10 @@ use std::rc::Rc;
 
 use anyhow::Context;
 use rocade_core::diagnose::End;
-use rocade_core::gid::{Choice, Connection, Loopback, NoChoice, Wish, choose_gid, loopback};
+use rocade_core::gid::{
+    Choice, Connection, Loopback, NoChoice, Wish, choose_gid, loopback, loopback_of_boot,
+};
+use rocade_core::names::Pkey;
 use rocade_core::pair::perf::message::{Key, Memory, Unit};
 use rocade_core::pair::perf::statistics::Samples;
 use rocade_core::pair::perf::{EndFacts, Measure, Operation, Options, PerfResult, SizeResult, Sizes};
@@ -144,7 +147,7 @@ impl Session<'_> {
         };
         let mut perftest = Perftest::prepare(self.library, setup)?;
         known.local.endpoint = perftest.local().first().map(endpoint);
-        let facts = conversation.exchange_facts(&EndFacts::over(&known.host, &choice, pkey))?;
+        let facts = conversation.exchange_facts(&own_facts(&known.host, &choice, pkey))?;
         if let Some(facts) = &facts {
             // Both ends of rocade do the same.
             let shared = End { message_bytes: known.local.message_bytes, ..End::from(facts) };
@@ -166,10 +169,11 @@ impl Session<'_> {
         facts: Option<EndFacts>,
         results: Vec<SizeResult>,
     ) -> Ended {
-        let own_rate = EndFacts::over(&known.host, &choice, None).rate_gbps;
+        let own = own_facts(&known.host, &choice, None);
         let their_rate = facts.as_ref().and_then(|facts| facts.rate_gbps);
         let remote = known.remote.endpoint;
         let loopback = remote.and_then(|remote| loopback(&known.host, &choice, &remote, known.connection));
+        let loopback = loopback.or_else(|| loopback_of_boot(&own, facts.as_ref()?));
         let result = PerfResult {
             role: self.role,
             peer: greeting.peer.name(),
@@ -183,8 +187,13 @@ impl Session<'_> {
             verdict: None,
             choice,
         };
-        Ended { result, port_gbps: own_rate.into_iter().chain(their_rate).reduce(f64::min) }
+        Ended { result, port_gbps: own.rate_gbps.into_iter().chain(their_rate).reduce(f64::min) }
     }
+}
+
+fn own_facts(host: &Host, choice: &Choice, pkey: Option<Pkey>) -> EndFacts {
+    let boot_id = Source { from: None }.open().ok().and_then(|root| rocade_host::read_boot_id(&root));
+    EndFacts { boot_id, ..EndFacts::over(host, choice, pkey) }
 }
 
 /// What this end has over a choice, and the port watched from now on.

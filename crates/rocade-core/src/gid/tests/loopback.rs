@@ -1,8 +1,9 @@
 //! Both ends on one host, told by what this end sees of the other.
 
-use super::super::loopback;
+use super::super::{loopback, loopback_of_boot};
 use super::*;
 use crate::pair::Endpoint;
+use crate::pair::perf::EndFacts;
 
 fn over(host: &Host, hca: &str) -> Choice {
     let hca: HcaName = hca.parse().unwrap();
@@ -66,5 +67,24 @@ fn on_infiniband_the_lid_tells_and_that_of_another_port_only_if_tcp_stayed_on_th
         (7, within, None),
     ] {
         assert_eq!(told(&infiniband(), &remote(lid, None), connection).as_deref(), wanted, "{lid}");
+    }
+}
+
+/// Two Pods of a node whose namespaces have an HCA each: neither lists the other's GID.
+#[test]
+fn ends_that_tell_of_one_boot_are_on_one_host_whatever_their_namespaces_list() {
+    let (host, boot) = (two_rails(), Some("8e8a1cf2-0c9d-4d8e-9f51-7a4e1f2c3b4d"));
+    let facts = |hca, boot: Option<&str>| EndFacts {
+        boot_id: boot.map(str::to_owned),
+        ..EndFacts::over(&host, &over(&host, hca), None)
+    };
+    let told = |own, (hca, there)| {
+        loopback_of_boot(&facts("rxe1", own), &facts(hca, there)).map(|loopback| loopback.to_string())
+    };
+    assert_eq!(told(boot, ("rxe2", boot)).as_deref(), Some(ONE_HOST));
+    assert_eq!(told(boot, ("rxe1", boot)).as_deref(), Some(ONE_HCA));
+    assert_eq!(told(boot, ("rxe1", Some("0b8d6a0e-5c0f-4f0e-8f6c-3f2d1e0c9b8a"))), None);
+    for (own, there) in [(None, boot), (boot, None), (None, None)] {
+        assert_eq!(told(own, ("rxe1", there)), None);
     }
 }

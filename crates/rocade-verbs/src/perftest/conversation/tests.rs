@@ -126,6 +126,7 @@ fn facts() -> EndFacts {
         netdev_mtu_bytes: Some(1500),
         pkey: None,
         sm_lid: None,
+        boot_id: Some("8e8a1cf2-0c9d-4d8e-9f51-7a4e1f2c3b4d".to_owned()),
         gid: None,
         gid_type: None,
         active_mtu_bytes: Some(1024),
