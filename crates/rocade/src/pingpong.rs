@@ -130,6 +130,8 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
         receive_depth: Some(args.rx_depth),
         ..End::over(&known.host, &choice)
     };
+    // Neither end says whether it is ibv_rc_pingpong, which asks for this.
+    known.remote.hop_limit = Some(1);
     known.choice = Some(choice.clone());
     let mut pingpong = Pingpong::prepare(&library, args.setup(&choice))?;
     known.local.endpoint = Some(*pingpong.local());

@@ -36,6 +36,8 @@ pub struct End {
     pub service_level: Option<u8>,
     /// Traffic class of its QP.
     pub traffic_class: Option<u8>,
+    /// Hop limit that its QP asks for.
+    pub hop_limit: Option<u8>,
     /// Receives that it keeps posted.
     pub receive_depth: Option<u32>,
 }

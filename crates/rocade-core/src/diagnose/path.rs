@@ -262,7 +262,20 @@ pub(super) fn other_subnet(evidence: &Evidence<'_>) -> Option<String> {
     let mut alike = own.addresses.iter().filter(|(own, _)| own.is_ipv4() == remote.is_ipv4()).peekable();
     alike.peek()?;
     let outside = !alike.any(|(own, prefix)| in_subnet(remote, *own, *prefix));
-    outside.then(|| format!("{remote} is in another subnet, so a router must carry it"))
+    outside
+        .then(|| format!("{remote} is in another subnet, so a router must carry it{}", stock_hops(evidence)))
+}
+
+/// Kernels take the hop limit of their route instead (drivers/infiniband/core/verbs.c, ib_resolve_unicast_gid_dmac), but
+/// not all ever did.
+fn stock_hops(evidence: &Evidence<'_>) -> &'static str {
+    match evidence.remote.hop_limit {
+        Some(1) => {
+            " (ibv_rc_pingpong asks for a hop limit of 1: under a kernel that keeps it, instead of its route's as recent ones \
+             do, its packets end there; take rocade at that end)"
+        }
+        _ => "",
+    }
 }
 
 /// The netdev in use, for commands that a sentence names; the HCA where there is none.

@@ -76,6 +76,8 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
     (known.operation, known.sends) = (Some(Operation::Send), Some(true));
     known.watch = Watch::over(&choice);
     known.local = End { message_bytes: Some(PINGPONG_BYTES.into()), ..End::over(&known.host, &choice) };
+    // Neither end says whether it is ibv_rc_pingpong, which asks for this.
+    known.remote.hop_limit = Some(1);
     known.choice = Some(choice.clone());
     let setup = Setup {
         hca: choice.hca.clone(),

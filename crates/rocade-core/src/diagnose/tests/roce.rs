@@ -99,6 +99,20 @@ fn another_subnet_is_named_and_the_own_one_is_not() {
 }
 
 #[test]
+fn a_stock_ends_hop_limit_is_told_with_the_router_and_not_within_a_subnet() {
+    let words = "(ibv_rc_pingpong asks for a hop limit of 1: under a kernel that keeps it";
+    for failure in nothing_came() {
+        let hops =
+            |remote, hops| Case::of(failure.clone()).to(remote).with(|case| case.remote.hop_limit = hops);
+        let cure = hops("10.9.0.1", Some(1)).diagnosis().cure;
+        assert!(cure.contains(words), "{cure}");
+        hops("10.9.0.1", Some(64)).does_not_say("hop limit");
+        hops("10.9.0.1", None).does_not_say("hop limit");
+        hops("10.1.0.9", Some(1)).does_not_say("hop limit");
+    }
+}
+
+#[test]
 fn an_address_of_another_rail_is_told_with_the_hca_to_choose() {
     let failures = nothing_came()
         .into_iter()
