@@ -135,6 +135,19 @@ pub fn choose_gid(host: &Host, wish: &Wish<'_>) -> Result<Choice, NoChoice> {
     }
 }
 
+/// The same once an HCA did not open: without it, with a warning that says why (an errno's name). None where nothing else
+/// can be chosen, or the HCA or an index of it was asked for.
+pub fn choose_other(host: &Host, wish: &Wish<'_>, unopened: &HcaName, errno: &str) -> Option<Choice> {
+    if wish.hca.is_some() || wish.gid_index.is_some() {
+        return None;
+    }
+    let mut others = host.clone();
+    others.hcas.retain(|hca| hca.name != *unopened);
+    let mut choice = choose_gid(&others, wish).ok()?;
+    choice.warnings.push(format!("{unopened} came first, and its device node does not open here ({errno})"));
+    Some(choice)
+}
+
 fn ports<'a>(host: &'a Host, wish: &Wish<'_>) -> Result<Vec<(&'a Hca, &'a Port)>, NoChoice> {
     if host.hcas.is_empty() {
         return Err(NoChoice::NoHca);

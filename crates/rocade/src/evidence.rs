@@ -65,7 +65,7 @@ fn complete(evidence: &mut Evidence<'_>, watch: Option<&Watch>) {
 }
 
 /// Why the HCA's node itself does not open, by errno's name; libibverbs does not say it.
-fn node_refused(host: &Host, choice: &Choice) -> Option<String> {
+pub(crate) fn node_refused(host: &Host, choice: &Choice) -> Option<String> {
     let root = Root::live("/").ok()?;
     try_verbs(&root, host).remove(&choice.hca)?
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use anyhow::Context;
 use rocade_core::diagnose::End;
 use rocade_core::gid::{
-    Choice, Connection, Loopback, NoChoice, Wish, choose_gid, loopback, loopback_of_boot,
+    Choice, Connection, Loopback, NoChoice, Wish, choose_gid, choose_other, loopback, loopback_of_boot,
 };
 use rocade_core::names::Pkey;
 use rocade_core::pair::perf::message::{Key, Memory, Unit};
@@ -22,7 +22,7 @@ use rustix::param::page_size;
 
 use super::cpus::usable_cpus;
 use super::options::Where;
-use crate::evidence::{Known, Watch};
+use crate::evidence::{Known, Watch, node_refused};
 use crate::outcome::Advice;
 use crate::source::Source;
 
@@ -129,24 +129,10 @@ impl Session<'_> {
         seen: &mut dyn FnMut(Seen<'_>),
     ) -> anyhow::Result<(Perftest, Choice, Option<EndFacts>)> {
         self.refuse_unshared(conversation)?;
-        let choice = choose(&known.host, self.place, known.connection)?;
-        seen(Seen::Chosen(&choice));
-        let options = conversation.options().clone();
-        learn(known, self.role, &options, &choice);
-        let pkey = known.watch.as_ref().and_then(|watch| watch.pkey(options.pkey_index.into()).0);
-        let setup = Setup {
-            hca: choice.hca.clone(),
-            port: choice.port,
-            gid_index: choice.gid.as_ref().map(|gid| gid.index),
-            role: self.role,
-            options,
-            memory: conversation.memory(),
-            timeout: self.place.timeout(),
-            hugepages: self.place.hugepages,
-            cpus: usable_cpus(self.place, &choice.hca)?,
-        };
-        let mut perftest = Perftest::prepare(self.library, setup)?;
+        let (mut perftest, choice) = self.open(conversation, known, seen)?;
         known.local.endpoint = perftest.local().first().map(endpoint);
+        let pkey_index = conversation.options().pkey_index.into();
+        let pkey = known.watch.as_ref().and_then(|watch| watch.pkey(pkey_index).0);
         let facts = conversation.exchange_facts(&own_facts(&known.host, &choice, pkey))?;
         if let Some(facts) = &facts {
             // Both ends of rocade do the same.
@@ -158,6 +144,47 @@ impl Session<'_> {
         known.local.mtu_bytes = Some(perftest.mtu_bytes());
         connected?;
         Ok((perftest, choice, facts))
+    }
+
+    /// Chooses, and makes this end's verbs objects; once more without an HCA whose node does not open, as one that a
+    /// container has by its path alone.
+    fn open(
+        &self,
+        conversation: &Conversation<'_>,
+        known: &mut Known,
+        seen: &mut dyn FnMut(Seen<'_>),
+    ) -> anyhow::Result<(Perftest, Choice)> {
+        let first = choose(&known.host, self.place, known.connection)?;
+        let error = match self.open_over(&first, conversation, known, seen) {
+            Ok(perftest) => return Ok((perftest, first)),
+            Err(error) => error,
+        };
+        let Some(second) = choose_again(known, self.place, &first, &error) else { return Err(error) };
+        Ok((self.open_over(&second, conversation, known, seen)?, second))
+    }
+
+    fn open_over(
+        &self,
+        choice: &Choice,
+        conversation: &Conversation<'_>,
+        known: &mut Known,
+        seen: &mut dyn FnMut(Seen<'_>),
+    ) -> anyhow::Result<Perftest> {
+        seen(Seen::Chosen(choice));
+        let options = conversation.options().clone();
+        learn(known, self.role, &options, choice);
+        let setup = Setup {
+            hca: choice.hca.clone(),
+            port: choice.port,
+            gid_index: choice.gid.as_ref().map(|gid| gid.index),
+            role: self.role,
+            options,
+            memory: conversation.memory(),
+            timeout: self.place.timeout(),
+            hugepages: self.place.hugepages,
+            cpus: usable_cpus(self.place, &choice.hca)?,
+        };
+        Ok(Perftest::prepare(self.library, setup)?)
     }
 
     fn ended(
@@ -239,14 +266,29 @@ fn connected<'a>(
 
 /// What a test runs over, by the options and, once there is one, the connection.
 pub(crate) fn choose(host: &Host, place: &Where, connection: Option<Connection>) -> Result<Choice, NoChoice> {
-    let wish = Wish {
+    choose_gid(host, &wish(place, connection))
+}
+
+/// Another choice, where the first failed as its HCA's node does not open.
+pub(crate) fn choose_again(
+    known: &Known,
+    place: &Where,
+    first: &Choice,
+    error: &anyhow::Error,
+) -> Option<Choice> {
+    let is_unopened = matches!(error.downcast_ref(), Some(VerbsError::Call { verb: "ibv_open_device", .. }));
+    let errno = node_refused(&known.host, first).filter(|_| is_unopened)?;
+    choose_other(&known.host, &wish(place, known.connection), &first.hca, &errno)
+}
+
+fn wish(place: &Where, connection: Option<Connection>) -> Wish<'_> {
+    Wish {
         hca: place.hca.as_ref(),
         port: place.hca_port,
         gid_index: place.gid_index.map(GidIndex),
         connection,
         ipv6: place.ipv6,
-    };
-    choose_gid(host, &wish)
+    }
 }
 
 /// Both addresses of a test's connection.

@@ -91,3 +91,21 @@ fn iwarp_and_efa_are_not_testable_whatever_is_asked_for_and_never_chosen_beside_
         }
     }
 }
+
+/// All nodes were mounted by their path, and one HCA was granted.
+#[test]
+fn an_hca_that_does_not_open_is_passed_over_with_a_warning_unless_it_was_asked_for() {
+    let host = two_rails();
+    let over_management = connection("192.168.7.1", "192.168.7.2");
+    let wish = Wish { connection: over_management, ..Wish::default() };
+    let first = choose_gid(&host, &wish).unwrap().hca;
+    let other = choose_other(&host, &wish, &first, "EPERM").unwrap();
+    assert_eq!((first.as_str(), other.hca.as_str()), ("rxe1", "rxe2"));
+    assert_eq!(other.warnings, ["rxe1 came first, and its device node does not open here (EPERM)"]);
+    for asked in [Wish { hca: Some(&first), ..wish }, Wish { gid_index: Some(GidIndex(1)), ..wish }] {
+        assert_eq!(choose_other(&host, &asked, &first, "EPERM"), None);
+    }
+    let mut alone = two_rails();
+    alone.hcas.truncate(1);
+    assert_eq!(choose_other(&alone, &wish, &first, "EPERM"), None);
+}

@@ -19,7 +19,7 @@ pub(super) struct Case {
     pub(super) server: &'static str,
     pub(super) client: &'static str,
     pub(super) teller: Teller,
-    /// What the teller says, in any order.
+    /// What the teller says, in any order; of parts with a bar between them one.
     pub(super) wanted: &'static [&'static str],
     /// The teller's exit code. Nothing but 0 is without a hint.
     pub(super) code: i32,
@@ -89,6 +89,8 @@ impl Case {
             both_streams(other)
         );
         if self.code == 0 {
+            let missing = self.wanted.iter().find(|wanted| !said.contains(**wanted));
+            ensure!(missing.is_none(), "{}: {missing:?} wanted, said\n{said}", self.what);
             return Ok(format!("{}: exit code 0\n", self.what));
         }
         let mut told = String::new();

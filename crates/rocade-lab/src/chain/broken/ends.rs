@@ -18,6 +18,19 @@ pub(super) const ENDS: &[Case] = &[
         code: 2,
     },
     Case {
+        what: "the same with another HCA that may be opened, and none asked for",
+        changes: &[Change {
+            at: At::Client,
+            make: "chmod 0600 /dev/infiniband/uverbs0",
+            undo: "chmod 0666 /dev/infiniband/uverbs0",
+        }],
+        server: "rocade write-bw -d rxe2 -n 50 --timeout 20",
+        client: "setpriv --reuid 65534 --clear-groups rocade write-bw -n 50 --timeout 20 10.7.0.1",
+        teller: Teller::Client,
+        wanted: &["warning: rxe1 came first, and its device node does not open here (EACCES)"],
+        code: 0,
+    },
+    Case {
         what: "a TCP port that is dropped",
         changes: &[Change {
             at: At::Server,
@@ -54,7 +67,7 @@ pub(super) const ENDS: &[Case] = &[
         server: "ibv_rc_pingpong -d rxe1 -g 1 -s 64",
         client: "rocade pingpong -d rxe1 -s 4096 --timeout 20 10.8.10.1",
         teller: Teller::Client,
-        wanted: &["give both ends the same -s"],
+        wanted: &["the other end refuses messages of 4096 bytes", "give both ends the same -s"],
         code: 1,
     },
     Case {
