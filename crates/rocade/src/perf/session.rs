@@ -1,7 +1,7 @@
 //! One end of a bandwidth or latency test, from a connected stream to its result: the greeting, the choice of HCA and
 //! GID, the run, and what both ends and the port's counters tell of it. Prints nothing: who starts it shows what it sees.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::rc::Rc;
 
 use anyhow::Context;
@@ -84,11 +84,18 @@ impl Session<'_> {
     ) -> anyhow::Result<Ended> {
         let connection = connection_of(stream)?;
         known.connection = Some(connection);
-        let own = Own { version: env!("CARGO_PKG_VERSION"), options: self.options, memory: memory_of_host() };
+        let own = Own {
+            version: env!("CARGO_PKG_VERSION"),
+            options: self.options,
+            memory: memory_of_host(),
+            gid: self.meant(known),
+        };
         let greeting = greet(stream, self.role, &own, self.place.timeout(), self.accept)?;
         let timeout = self.place.timeout();
         let mut conversation = Conversation::new(stream, self.role, &greeting, self.unit, timeout);
-        let (mut perftest, choice, facts) = match self.connect(&mut conversation, known, seen) {
+        let routable = greeting.gid.filter(|gid| !gid.is_link_local());
+        let near = routable.filter(|_| self.role == Role::Server).and_then(|gid| gid.address());
+        let (mut perftest, choice, facts) = match self.connect(near, &mut conversation, known, seen) {
             Ok(connected) => connected,
             Err(error) => {
                 let failure = error.downcast_ref().and_then(VerbsError::failure);
@@ -103,6 +110,13 @@ impl Session<'_> {
             Event::Found(size) => seen(Seen::Found(size)),
         })?;
         Ok(self.ended(&perftest, &greeting, known, choice, facts, results))
+    }
+
+    /// What a client means to use, as far as that needs no other end.
+    fn meant(&self, known: &Known) -> Option<Gid> {
+        let choice = || choose(&known.host, self.place, known.connection).ok();
+        let choice = (self.role == Role::Client).then(choice)??;
+        choice.gid.map(|entry| entry.gid)
     }
 
     /// What a stock tool cannot be told.
@@ -124,12 +138,15 @@ impl Session<'_> {
     /// Chooses HCA and GID, makes this end's verbs objects and connects them with the other end's.
     fn connect(
         &self,
+        near: Option<IpAddr>,
         conversation: &mut Conversation<'_>,
         known: &mut Known,
         seen: &mut dyn FnMut(Seen<'_>),
     ) -> anyhow::Result<(Perftest, Choice, Option<EndFacts>)> {
         self.refuse_unshared(conversation)?;
-        let (mut perftest, choice) = self.open(conversation, known, seen)?;
+        // A server chooses as if the connection came from what the client means to use: its rail, and its family.
+        let connection = known.connection.map(|own| Connection { peer: near.unwrap_or(own.peer), ..own });
+        let (mut perftest, choice) = self.open(connection, conversation, known, seen)?;
         known.local.endpoint = perftest.local().first().map(endpoint);
         let pkey_index = conversation.options().pkey_index.into();
         let pkey = known.watch.as_ref().and_then(|watch| watch.pkey(pkey_index).0);
@@ -150,16 +167,19 @@ impl Session<'_> {
     /// container has by its path alone.
     fn open(
         &self,
+        connection: Option<Connection>,
         conversation: &Conversation<'_>,
         known: &mut Known,
         seen: &mut dyn FnMut(Seen<'_>),
     ) -> anyhow::Result<(Perftest, Choice)> {
-        let first = choose(&known.host, self.place, known.connection)?;
+        let first = choose(&known.host, self.place, connection)?;
         let error = match self.open_over(&first, conversation, known, seen) {
             Ok(perftest) => return Ok((perftest, first)),
             Err(error) => error,
         };
-        let Some(second) = choose_again(known, self.place, &first, &error) else { return Err(error) };
+        let Some(second) = choose_again(&known.host, self.place, connection, &first, &error) else {
+            return Err(error);
+        };
         Ok((self.open_over(&second, conversation, known, seen)?, second))
     }
 
@@ -271,14 +291,15 @@ pub(crate) fn choose(host: &Host, place: &Where, connection: Option<Connection>)
 
 /// Another choice, where the first failed as its HCA's node does not open.
 pub(crate) fn choose_again(
-    known: &Known,
+    host: &Host,
     place: &Where,
+    connection: Option<Connection>,
     first: &Choice,
     error: &anyhow::Error,
 ) -> Option<Choice> {
     let is_unopened = matches!(error.downcast_ref(), Some(VerbsError::Call { verb: "ibv_open_device", .. }));
-    let errno = node_refused(&known.host, first).filter(|_| is_unopened)?;
-    choose_other(&known.host, &wish(place, known.connection), &first.hca, &errno)
+    let errno = is_unopened.then(|| node_refused(host, first))??;
+    choose_other(host, &wish(place, connection), &first.hca, &errno)
 }
 
 fn wish(place: &Where, connection: Option<Connection>) -> Wish<'_> {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::message::{Key, Memory};
 use super::{EndFacts, Options, SizeResult, Test};
+use crate::names::Gid;
 
 /// Largest payload, bytes.
 pub const LARGEST: usize = 64 << 10;
@@ -64,6 +65,10 @@ pub struct Hello {
     pub version: String,
     /// The sender's.
     pub memory: Memory,
+    /// A client's: the GID that it means to use, for the server to choose one of its subnet and family. None where its LID
+    /// is enough, or nothing is chosen yet.
+    #[serde(default)]
+    pub gid: Option<Gid>,
     /// A client's: what it asks for. A server's: what it takes that to be.
     #[serde(deserialize_with = "read_options")]
     pub options: Options,
@@ -216,7 +221,8 @@ mod tests {
     use crate::pair::perf::Sizes;
 
     fn hello(options: Options) -> Hello {
-        Hello { version: "0.1.0".to_owned(), memory: Memory { page_bytes: 4096, line_bytes: 64 }, options }
+        let memory = Memory { page_bytes: 4096, line_bytes: 64 };
+        Hello { version: "0.1.0".to_owned(), memory, gid: None, options }
     }
 
     /// The content of a whole block.

@@ -116,6 +116,15 @@ pub(super) const WAYS: &[Case] = &[
         code: 1,
     },
     Case {
+        what: "the same rails with a server that is free to choose",
+        changes: &[],
+        server: "rocade write-bw -n 50 --timeout 20",
+        client: "rocade write-bw -d rxe2 -n 50 --timeout 20 10.7.0.1",
+        teller: Teller::Server,
+        wanted: &["10.8.20.1 on eth2 is in the subnet of the other end, 10.8.20.2"],
+        code: 0,
+    },
+    Case {
         what: "GIDs of unlike families",
         changes: &[Change {
             at: At::Client,

@@ -4,6 +4,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rocade_core::Gid;
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::Options;
 use rocade_core::pair::perf::block::{BlockError, Content, Hello};
@@ -48,6 +49,8 @@ pub struct Greeting {
     pub options: Options,
     /// The larger of both ends' pages and lines.
     pub memory: Memory,
+    /// The GID that a client of rocade means to use; None where it did not say.
+    pub gid: Option<Gid>,
 }
 
 /// What this end says of itself.
@@ -59,6 +62,8 @@ pub struct Own<'a> {
     pub options: &'a Options,
     /// Its host's memory.
     pub memory: Memory,
+    /// The GID that it means to use, of a client.
+    pub gid: Option<Gid>,
 }
 
 /// Greets the other end, each message within the timeout. `accept` says for a server whether it takes what a client of
@@ -83,7 +88,8 @@ pub fn greet(
             Role::Server => answer(stream, own, timeout, accept)?,
         };
         let peer = Peer::Rocade { version: theirs.version, dialect };
-        return Ok(Greeting { peer, options: theirs.options, memory: theirs.memory.max(own.memory) });
+        let (memory, gid) = (theirs.memory.max(own.memory), theirs.gid);
+        return Ok(Greeting { peer, options: theirs.options, memory, gid });
     }
     if theirs.number() < OLDEST {
         return Err(VerbsError::Version { theirs: theirs.version });
@@ -93,11 +99,11 @@ pub fn greet(
         accept(own.options, memory).map_err(|reason| VerbsError::Declined { reason })?;
     }
     let peer = Peer::Stock { version: theirs.version };
-    Ok(Greeting { peer, options: own.options.clone(), memory })
+    Ok(Greeting { peer, options: own.options.clone(), memory, gid: None })
 }
 
 fn hello(own: &Own<'_>, options: &Options) -> Hello {
-    Hello { version: own.version.to_owned(), memory: own.memory, options: options.clone() }
+    Hello { version: own.version.to_owned(), memory: own.memory, gid: own.gid, options: options.clone() }
 }
 
 fn ask(stream: &TcpStream, own: &Own<'_>, timeout: Duration) -> Result<Hello, VerbsError> {

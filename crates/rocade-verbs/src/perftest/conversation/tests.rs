@@ -50,7 +50,7 @@ impl Driver {
     }
 
     fn greet(&self, stream: &TcpStream) -> Result<Greeting, VerbsError> {
-        let own = Own { version: "0.1.0", options: &self.options, memory: MEMORY };
+        let own = Own { version: "0.1.0", options: &self.options, memory: MEMORY, gid: self.gid };
         greet(stream, self.role, &own, self.timeout, &|_, _| Ok(()))
     }
 

@@ -51,7 +51,7 @@ fn messages(case: &Case, role: Role, is_rocade: bool) -> Vec<Vec<u8>> {
             })
             .collect();
     }
-    let hello = Hello { version: "0.1.0".to_owned(), memory: MEMORY, options: options.clone() };
+    let hello = Hello { version: "0.1.0".to_owned(), memory: MEMORY, gid: None, options: options.clone() };
     let gid = Driver::new(role, options.clone()).gid;
     let barrier = || block::write(&Barrier { go_on: true });
     [

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
+use rocade_core::Gid;
 use rocade_core::diagnose::{Exchange, Failure};
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::{Memory, VERSION_BYTES};
@@ -63,6 +64,7 @@ fn each_end_knows_the_other_for_rocade() {
     let client = Driver::new(Role::Client, Options::stock(super::test("read-bw"))).greet(&stream).unwrap();
     let server = server.join().unwrap();
     assert_eq!(client.peer, Peer::Rocade { version: "0.1.0".to_owned(), dialect: 1 });
+    assert_eq!(server.gid, Some(Gid::from_address("10.9.0.1".parse().unwrap())));
     assert_eq!((client.peer.name(), &client), ("rocade 0.1.0".to_owned(), &server));
 }
 
@@ -77,7 +79,7 @@ fn against(part: impl FnOnce(TcpStream) + Send + 'static) -> TcpStream {
 fn a_server_says_why_it_refuses() {
     let stream = against(|stream| {
         let options = Options::stock(super::test("write-bw"));
-        let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY };
+        let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY, gid: None };
         let limit = |_: &Options, _| Err("at most 1 MiB here".to_owned());
         let error = greet(&stream, Role::Server, &own, LONG, &limit).unwrap_err();
         assert!(matches!(error, VerbsError::Declined { .. }), "{error}");
@@ -101,7 +103,7 @@ fn a_server_that_may_not_do_what_a_stock_client_wants_closes_on_it() {
         assert_eq!(stream.read_to_end(&mut vec![]).unwrap(), VERSION_BYTES + 8);
     });
     let options = Options::stock(super::test("write-bw"));
-    let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY };
+    let own = Own { version: "0.1.0", options: &options, memory: super::MEMORY, gid: None };
     let limit =
         |asked: &Options, memory: Memory| Err(format!("no {} of {} bytes", asked.test, memory.page_bytes));
     let error = greet(&stream, Role::Server, &own, LONG, &limit).unwrap_err();
