@@ -374,6 +374,9 @@ pub struct PerfResult {
     pub path_mtu_bytes: u32,
     /// Whether no fabric was in between, and how that is known, as `one HCA`.
     pub loopback: Option<String>,
+    /// CPUs that this end's thread was held to, as 0-3,8; None where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
     /// One entry a size, in the order made.
     pub results: Vec<SizeResult>,
     /// Growth of this end's port counters during the test, those that grew.

@@ -31,7 +31,7 @@ pub(crate) struct Where {
     /// Choose a GID of an IPv6 address, whatever the connection's is
     #[arg(long)]
     pub(crate) ipv6: bool,
-    /// Run on these CPUs, as 0-3,8 [default: those near the HCA]
+    /// Run on these CPUs, as 0-3,8 [default: those near the HCA, of the ones that taskset, numactl or Slurm left]
     #[arg(long, value_name = "LIST", conflicts_with = "numa")]
     pub(crate) cpus: Option<String>,
     /// Run on the CPUs of this NUMA node

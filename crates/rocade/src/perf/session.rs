@@ -20,7 +20,7 @@ use rocade_verbs::perftest::{Event, Perftest, Progress, Setup};
 use rocade_verbs::{Library, VerbsError};
 use rustix::param::page_size;
 
-use super::cpus::usable_cpus;
+use super::cpus::{cpus_in_words, usable_cpus};
 use super::options::Where;
 use crate::evidence::{Known, Watch, node_refused};
 use crate::outcome::Advice;
@@ -229,6 +229,7 @@ impl Session<'_> {
             remote_gid: perftest.remote().first().and_then(|key| key.gid),
             path_mtu_bytes: perftest.mtu_bytes(),
             loopback: loopback.map(|loopback: Loopback| loopback.to_string()),
+            cpus: cpus_in_words(),
             results,
             counters: known.watch.as_ref().map(|watch| watch.counted().all_grown()).unwrap_or_default(),
             verdict: None,

@@ -125,6 +125,9 @@ fn render_remarks(result: &PerfResult) -> String {
     if let Some(loopback) = &result.loopback {
         let _ = writeln!(text, "{loopback}");
     }
+    if let Some(cpus) = &result.cpus {
+        let _ = writeln!(text, "ran on CPUs {cpus}");
+    }
     if !result.counters.is_empty() {
         let grown: Vec<String> =
             result.counters.iter().map(|(name, grown)| format!("{name} +{grown}")).collect();
@@ -165,6 +168,7 @@ mod tests {
             peer: "perftest 6.06".into(),
             path_mtu_bytes: 1024,
             loopback: Some("loopback, not fabric: both ends are on rxe0".into()),
+            cpus: Some("0-3,8".into()),
             results,
             counters: BTreeMap::from([("sent_pkts".to_owned(), 320_000)]),
             verdict: Some(Verdict {
@@ -196,6 +200,7 @@ mod tests {
              64K    5000      1.00            1.25         1907        0.90–1.10       9 of 0.50 s\n\
              64K    5000      0.040700        -            78          -               -\n\
              loopback, not fabric: both ends are on rxe0\n\
+             ran on CPUs 0-3,8\n\
              counters of rxe0/1: sent_pkts +320000\n\
              FAIL: 1.00 Gbit/s at 65536 bytes, 9.00 Gbit/s wanted\n"
         );

@@ -53,6 +53,7 @@ fn result(name: &str, figures: &[(u32, f64)]) -> PerfResult {
         peer: "perftest 6.06".into(),
         path_mtu_bytes: 4096,
         loopback: None,
+        cpus: None,
         results: figures.iter().map(size).collect(),
         counters: BTreeMap::new(),
         verdict: None,
