@@ -2,6 +2,7 @@
 //! tool's options and prints lines of that tool's form. Owns which names these are; each tool is a module of its own.
 
 mod ibdev2netdev;
+pub(crate) mod number;
 mod perftest;
 mod show_gids;
 
@@ -9,9 +10,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use rocade_core::pair::perf::Test;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, report, tell};
 use crate::pingpong;
 
 /// A tool that the binary stands in for.
@@ -54,5 +56,25 @@ impl Link {
             Link::Ibdev2netdev => ibdev2netdev::run(&ibdev2netdev::Args::parse()),
             Link::ShowGids => show_gids::run(&show_gids::Args::parse()),
         }
+    }
+}
+
+/// How a tool's command line ended that asks for help, or is wrong: with 1 where the tools themselves do. `tool` is
+/// whose options they are.
+pub(crate) fn unread(error: &clap::Error, tool: &str) -> Outcome {
+    let _ = error.print();
+    if error.kind() == ErrorKind::UnknownArgument {
+        tell(&format!(
+            "hint: rocade has the options of {tool}; where it lacks one take the tool itself: either can be the other end"
+        ));
+    }
+    if error.use_stderr() { Outcome::Failed } else { Outcome::Good }
+}
+
+/// How a tool's run ended: whatever fails ends with 1, as with the tools themselves.
+pub(crate) fn ended(result: anyhow::Result<Outcome>) -> Outcome {
+    match report(result) {
+        Outcome::CouldNotLook => Outcome::Failed,
+        outcome => outcome,
     }
 }

@@ -5,6 +5,7 @@ mod cpus;
 pub(crate) mod expectation;
 pub(crate) mod options;
 pub(crate) mod progress;
+pub(crate) mod refused;
 pub(crate) mod session;
 pub(crate) mod size;
 pub(crate) mod table;
@@ -21,6 +22,7 @@ use rocade_verbs::Library;
 use self::expectation::Expectations;
 use self::options::{TCP_PORT, What, Where};
 use self::progress::ProgressLine;
+use self::refused::Refusal;
 use self::session::{Ended, Seen, Session, choose};
 use crate::cli::Output;
 use crate::evidence::{Known, keep_stderr};
@@ -30,7 +32,8 @@ use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
 
 const AFTER_HELP: &str = "\
-Letters are perftest's, but for -o. Of two ends of rocade the client's options hold for both. A stock tool at the other \
+Letters are perftest's, but for -o, whose outstanding reads are --outs here; what perftest has and rocade has not, as -R \
+and -T, is refused with the reason. Of two ends of rocade the client's options hold for both. A stock tool at the other \
 end must be started with the same test, -s (a server of write-bw or read-bw with the client's or a larger one), -n, -q, \
 -b and -a. Gbit/s are 10⁹ bit/s, of one direction, or of both together with -b; latency is half a round trip, of a read \
 the whole.
@@ -61,13 +64,23 @@ pub(crate) struct Args {
     /// with this too
     #[arg(long = "report_gbits", alias = "report-gbits")]
     report_gbits: bool,
+    /// Connection type: RC, of which alone these tests are
+    #[arg(short = 'c', long, hide = true, value_parser = parse_connection)]
+    connection: Option<String>,
+    #[command(flatten)]
+    refusal: Refusal<true>,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
+fn parse_connection(text: &str) -> Result<String, String> {
+    if text == "RC" { Ok(text.to_owned()) } else { Err("rocade tests RC alone".to_owned()) }
+}
+
 /// Runs the test, and tells what came of it.
 pub(crate) fn run(args: &Args, test: Test) -> anyhow::Result<Outcome> {
+    args.refusal.check(test)?;
     let options = args.what.settle(test)?;
     let expected = args.expectations.settle(test)?;
     let (server, timeout) = (args.server.as_deref(), args.place.timeout());

@@ -55,6 +55,28 @@ fn options_that_do_not_go_together_are_refused_ahead_of_everything_else() {
     assert!(refused("write-bw --expect-gbps 110%").contains("a percentage is more than 0 and at most 100%"));
 }
 
+/// F81: -R fails where connections over TCP work.
+#[test]
+fn options_of_perftest_that_rocade_lacks_are_refused_with_their_reason_under_its_own_names_too() {
+    for test in TESTS {
+        for (option, wanted) in [
+            ("-R", "-R (--rdma_cm): connections are made over TCP"),
+            ("-z", "-z (--comm_rdma_cm): connections are made over TCP"),
+            ("-T 104", "-T (--tos): it is an option of rdma_cm; --tclass sets"),
+            ("--use_cuda=0", "--use_cuda: buffers are memory of the host"),
+            ("-w 90", "-w (--limit_bw): --expect-gbps fails"),
+            ("-H", "-H (--report-histogram): every result has percentiles"),
+        ] {
+            let said = refused(&format!("{test} {option} 127.0.0.1"));
+            assert!(said.starts_with(&format!("rocade: rocade has no {wanted}")), "{said}");
+            assert!(said.contains(&format!("\nhint: leave the option out, or take ib_{}", &test.replace('-', "_"))));
+        }
+        let said = refused(&format!("{test} -c RC -d nonexistent0 -D 4 -f 1 127.0.0.1"));
+        assert!(said.starts_with("rocade: no HCA"), "{said}");
+        assert!(refused(&format!("{test} -c UD 127.0.0.1")).contains("rocade tests RC alone"));
+    }
+}
+
 #[test]
 fn a_service_that_has_nothing_to_test_over_does_not_listen() {
     let said = refused("serve --hca nonexistent0 --bind 127.0.0.1 --tcp-port 28515");

@@ -1,10 +1,9 @@
-//! The six perftest tools: their options (perftest 6.06) and their tables, so that scripts that parse them go on
+//! The six perftest tools: their options (of perftest 6.06, and names of later ones) and their tables, so that scripts that parse them go on
 //! working. Whatever fails ends with 1, as with the tools themselves; why is told as `rocade` tells it.
 
 mod banner;
 mod json;
 mod options;
-mod refused;
 mod rows;
 
 use std::fs;
@@ -20,7 +19,7 @@ use self::banner::{RULER, Settings, WAITING};
 use self::options::Args;
 use self::rows::{Row, heading, render_samples};
 use crate::evidence::Known;
-use crate::outcome::{Advice, Outcome, print, report, tell};
+use crate::outcome::{Advice, Outcome, print, tell};
 use crate::perf::load;
 use crate::perf::options::{TIMEOUT_SECONDS, Where};
 use crate::perf::session::{Connected, Seen, Session};
@@ -28,20 +27,16 @@ use crate::pingpong::report::tell_choice;
 use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
 
+/// Whose options they are.
+const OF: &str = "perftest 6.06 and some of later ones'";
+
 /// Reads the command line as the tool's, and does what it asks for.
 pub(super) fn run(test: Test) -> anyhow::Result<Outcome> {
     let matches = match Args::command(test).try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => {
-            let _ = error.print();
-            return Ok(if error.use_stderr() { Outcome::Failed } else { Outcome::Good });
-        }
+        Err(error) => return Ok(super::unread(&error, OF)),
     };
-    let ended = Args::read(test, &matches).and_then(|args| measure(&args, test));
-    Ok(match report(ended) {
-        Outcome::CouldNotLook => Outcome::Failed,
-        outcome => outcome,
-    })
+    Ok(super::ended(Args::read(test, &matches).and_then(|args| measure(&args, test))))
 }
 
 fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
@@ -50,6 +45,9 @@ fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Good);
     }
     let options = args.settle(test)?;
+    if let Some(odd) = args.odd_mtu() {
+        tell(&format!("rocade: an MTU is 256, 512, 1024, 2048 or 4096, and not {odd}: the port's own is taken"));
+    }
     let role = if args.host.is_some() { Role::Client } else { Role::Server };
     let mut output = Output { args, role, connected: None, rows: vec![], failed: None };
     let reach = Reach { bind: args.source_ip, wait: 0 };

@@ -71,7 +71,7 @@ pub(crate) struct What {
     #[arg(short = 'D', long, value_name = "SECONDS", conflicts_with = "iterations")]
     duration: Option<u32>,
     /// What is not counted at either end of such a time [default: a quarter]
-    #[arg(long, value_name = "SECONDS", requires = "duration")]
+    #[arg(short = 'f', long, value_name = "SECONDS", requires = "duration")]
     margin: Option<u32>,
     /// QPs; bandwidth only [default: 1]
     #[arg(short = 'q', long, alias = "qp")]

@@ -1,17 +1,18 @@
-//! The command line of ib_write_bw and its five sisters (perftest 6.06), letter by letter. Each takes the others' letters
-//! too, as their one parser does; what does not go with a test is refused when it is settled.
+//! The command line of ib_write_bw and its five sisters (perftest 6.06, and what later versions renamed), letter by
+//! letter. Each takes the others' letters too, as their one parser does; what does not go with a test is refused when it
+//! is settled.
 
 use std::net::IpAddr;
 
 use anyhow::{Context, bail};
-use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use rocade_core::pair::perf::{Amount, Measure, Operation, Options, Sizes, Test};
 use rocade_core::{HcaName, PortNum};
 
-use super::refused::{self, REFUSED};
+use crate::links::number::{number, size, within};
 use crate::outcome::Advice;
-use crate::perf::options::{TCP_PORT, parse_hca_port};
-use crate::perf::size::parse_size;
+use crate::perf::options::{TCP_PORT, parse_mtu};
+use crate::perf::refused::Refusal;
 
 /// Measure RDMA between two ends (rocade under the name of a perftest tool)
 #[derive(Debug, Parser)]
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(short = 'd', long)]
     pub(super) ib_dev: Option<HcaName>,
     /// Time of a test in seconds
-    #[arg(short = 'D', long)]
+    #[arg(short = 'D', long, value_parser = number::<u32>)]
     duration: Option<u32>,
     /// Sleep until something completes
     #[arg(short, long)]
@@ -41,16 +42,16 @@ pub(crate) struct Args {
     #[arg(short = 'F', long = "CPU-freq")]
     cpu_freq: bool,
     /// Port of the HCA
-    #[arg(short, long, value_parser = parse_hca_port, default_value = "1")]
+    #[arg(short, long, value_parser = hca_port, default_value = "1")]
     pub(super) ib_port: PortNum,
     /// Messages up to this size go inline
-    #[arg(short = 'I', long = "inline_size")]
+    #[arg(short = 'I', long = "inline_size", value_parser = number::<u32>)]
     inline_size: Option<u32>,
     /// What is not counted at either end of a test by time, in seconds
-    #[arg(short = 'f', long)]
+    #[arg(short = 'f', long, value_parser = number::<u32>)]
     margin: Option<u32>,
     /// Print each latency, sorted
-    #[arg(short = 'H', long = "report-histogram")]
+    #[arg(short = 'H', long = "report-histogram", alias = "report-histogrm")]
     pub(super) report_histogram: bool,
     /// Print each latency, in the order that they came
     #[arg(short = 'U', long = "report-unsorted")]
@@ -58,44 +59,47 @@ pub(crate) struct Args {
     /// Choose a GID of an IPv6 address
     #[arg(long)]
     pub(super) ipv6: bool,
+    /// Exchange over IPv6: as the address of the other end has it in any case
+    #[arg(long = "ipv6-addr")]
+    ipv6_addr: bool,
     /// Hop limit
-    #[arg(short = 'L', long = "hop_limit")]
+    #[arg(short = 'L', long = "hop_limit", value_parser = number::<u8>)]
     hop_limit: Option<u8>,
-    /// Path MTU in bytes
-    #[arg(short, long, value_parser = crate::perf::options::parse_mtu)]
+    /// Path MTU in bytes; the port's own for what is none
+    #[arg(short, long, value_parser = number::<u32>)]
     mtu: Option<u32>,
     /// Messages of each QP
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, value_parser = number::<u64>)]
     iters: Option<u64>,
     /// No peak bandwidth
     #[arg(short = 'N', long = "noPeak")]
     pub(super) no_peak: bool,
     /// Outstanding reads
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = number::<u8>)]
     outs: Option<u8>,
     /// TCP port of the exchange
-    #[arg(short, long, value_parser = value_parser!(u16).range(1..), default_value_t = TCP_PORT)]
+    #[arg(short, long, value_parser = |text: &str| within(text, 1..=u16::MAX), default_value_t = TCP_PORT)]
     pub(super) port: u16,
     /// QPs
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = number::<u32>)]
     qp: Option<u32>,
     /// Every so many sends make a completion
-    #[arg(short = 'Q', long = "cq-mod")]
+    #[arg(short = 'Q', long = "cq-mod", value_parser = number::<u32>)]
     cq_mod: Option<u32>,
     /// Receives kept posted
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = number::<u32>)]
     rx_depth: Option<u32>,
     /// Bytes of a message, with K or M
-    #[arg(short, long, value_parser = parse_size)]
+    #[arg(short, long, value_parser = size)]
     size: Option<u32>,
     /// Service level
-    #[arg(short = 'S', long)]
+    #[arg(short = 'S', long, value_parser = number::<u8>)]
     sl: Option<u8>,
     /// Sends under way
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = number::<u32>)]
     tx_depth: Option<u32>,
     /// ACK timeout: 4.096 us · 2^N
-    #[arg(short = 'u', long)]
+    #[arg(short = 'u', long, value_parser = number::<u8>)]
     qp_timeout: Option<u8>,
     /// Say the version and nothing else
     #[arg(short = 'V', long)]
@@ -104,7 +108,7 @@ pub(crate) struct Args {
     #[arg(short = 'w', long = "limit_bw")]
     pub(super) limit_bw: Option<f64>,
     /// GID index [default: the GID of the connection's address]
-    #[arg(short = 'x', long)]
+    #[arg(short = 'x', long, value_parser = number::<u32>)]
     pub(super) gid_index: Option<u32>,
     /// Fail below this message rate, 10^6 messages a second
     #[arg(short = 'y', long = "limit_msgrate")]
@@ -122,28 +126,28 @@ pub(crate) struct Args {
     #[arg(long = "perform_warm_up")]
     warm_up: bool,
     /// Index of the partition key
-    #[arg(long = "pkey_index")]
+    #[arg(long = "pkey_index", value_parser = number::<u16>)]
     pkey_index: Option<u16>,
     /// Limit of what is sent
     #[arg(long = "rate_limit")]
     rate_limit: Option<f64>,
     /// Its unit: g for Gbit/s, M for MiB/s
-    #[arg(long = "rate_units", default_value = "g", value_parser = ["g", "M"])]
+    #[arg(long = "rate_units", default_value = "g")]
     rate_units: String,
     /// How it is kept: SW
-    #[arg(long = "rate_limit_type", value_parser = ["SW"])]
+    #[arg(long = "rate_limit_type")]
     rate_limit_type: Option<String>,
     /// Bandwidth in 10^9 bit/s, not in 2^20 bytes a second
     #[arg(long = "report_gbits")]
     pub(super) report_gbits: bool,
     /// Retries of rdma_cm, which is not used
-    #[arg(long = "retry_count")]
+    #[arg(long = "retry_count", value_parser = number::<u32>)]
     retry_count: Option<u32>,
     /// Address of this host to connect from, or to listen on
-    #[arg(long = "source_ip")]
+    #[arg(long = "source_ip", alias = "bind_source_ip")]
     pub(super) source_ip: Option<IpAddr>,
     /// Traffic class
-    #[arg(long)]
+    #[arg(long, value_parser = number::<u8>)]
     tclass: Option<u8>,
     /// Buffers from hugepages
     #[arg(long = "use_hugepages")]
@@ -151,6 +155,12 @@ pub(crate) struct Args {
     /// The older way to post sends, which is the only one here
     #[arg(long = "use_old_post_send")]
     use_old_post_send: bool,
+    #[command(flatten)]
+    refusal: Refusal<false>,
+}
+
+fn hca_port(text: &str) -> Result<PortNum, String> {
+    within(text, 1..=255).map(PortNum)
 }
 
 /// What `--output` prints.
@@ -165,28 +175,15 @@ pub(crate) enum Number {
 impl Args {
     /// The tool's command line.
     pub(super) fn command(test: Test) -> Command {
-        <Args as CommandFactory>::command()
-            .name(test.stock_name())
-            .args(REFUSED.iter().map(refused::argument))
+        <Args as CommandFactory>::command().name(test.stock_name())
     }
 
     /// Reads it; what would change what is tested is refused with the reason.
     pub(super) fn read(test: Test, matches: &ArgMatches) -> anyhow::Result<Args> {
-        if let Some(option) = REFUSED.iter().find(|option| refused::is_given(matches, option)) {
-            bail!(Advice::new(
-                format!("rocade has no {}: {}", refused::name(option), option.why),
-                format!(
-                    "leave the option out, or take {} of perftest; either can be the other end",
-                    test.stock_name()
-                )
-            ));
-        }
         let args = Args::from_arg_matches(matches)?;
-        if args.connection != "RC" {
-            bail!(Advice::new(
-                format!("rocade has no connection type {}", args.connection),
-                "give -c RC, or leave it out"
-            ));
+        args.refusal.check(test)?;
+        if let Some((what, why, hint)) = args.refused_value() {
+            bail!(Advice::new(format!("rocade has no {what}: {why}"), hint));
         }
         let bandwidth = test.measure == Measure::Bandwidth;
         if args.output.is_some_and(|number| (number == Number::Latency) == bandwidth) {
@@ -197,6 +194,26 @@ impl Args {
             ));
         }
         Ok(args)
+    }
+
+    /// A value that would change what is tested: what it is, why it is refused, and what to give instead.
+    fn refused_value(&self) -> Option<(String, &'static str, &'static str)> {
+        if self.connection != "RC" {
+            let (why, hint) = ("it tests RC alone", "give -c RC, or leave it out");
+            return Some((format!("connection type {}", self.connection), why, hint));
+        }
+        if !matches!(self.rate_units.as_str(), "g" | "M") {
+            let (why, hint) = ("a limit is of what is sent, and not of packets", "give --rate_units=g, or M for MiB/s");
+            return Some((format!("--rate_units={}", self.rate_units), why, hint));
+        }
+        let kind = self.rate_limit_type.as_deref().filter(|kind| *kind != "SW")?;
+        let (why, hint) = ("a limit is kept by this process, and not by the HCA", "give --rate_limit_type=SW");
+        Some((format!("--rate_limit_type={kind}"), why, hint))
+    }
+
+    /// An MTU that is none of RDMA's: the tools go on with the port's own.
+    pub(super) fn odd_mtu(&self) -> Option<u32> {
+        self.mtu.filter(|mtu| parse_mtu(&mtu.to_string()).is_err())
     }
 
     /// The file for the report.
@@ -223,7 +240,7 @@ impl Args {
             rx_depth: self.rx_depth.unwrap_or(stock.rx_depth),
             cq_moderation: depth(self.cq_mod, stock.cq_moderation),
             inline_bytes: inline.unwrap_or(stock.inline_bytes),
-            mtu_bytes: self.mtu,
+            mtu_bytes: self.mtu.filter(|_| self.odd_mtu().is_none()),
             traffic_class: self.tclass.unwrap_or(stock.traffic_class),
             service_level: self.sl.unwrap_or(stock.service_level),
             pkey_index: self.pkey_index.unwrap_or(stock.pkey_index),

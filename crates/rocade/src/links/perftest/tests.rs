@@ -8,8 +8,8 @@ use rocade_core::pair::perf::{Amount, Sizes, StockLatency};
 use rocade_core::{Gid, GidEntry, GidIndex, GidType, PortNum};
 
 use super::options::Number;
-use super::refused::REFUSED;
 use super::*;
+use crate::perf::refused::REFUSED;
 
 fn test(stock_name: &str) -> Test {
     Test::ALL.into_iter().find(|test| test.stock_name() == stock_name).unwrap()
@@ -38,6 +38,12 @@ const EACH: &str = "-a -c=RC -d=mlx5_0 -D=4 -f=1 -F -i=1 -L=64 -m=1024 -n=100 -p
                     --log_active_dci_streams=1 --aes_xts --encrypt_on_tx --sig_before --aes_block_size=512 \
                     --data_enc_keys_number=1 --kek_path=p --credentials_path=p --data_enc_key_app_path=p";
 const SEND: &str = "-e -X=1 -g -M=1 -r=100 --inline_recv=1 --use-srq";
+/// What later versions call otherwise or have besides, as far as it is known.
+const LATER: &str = "--comm_rdma_cm --com_rdma_cm --report-histogrm --ipv6-addr --bind_source_ip=127.0.0.1 --use_cuda=0 \
+                     --use_cuda_bus_id=0000:3b:00.0 --use_cuda_dmabuf --use_rocm=0 --use_neuron=0 --use_neuron_dmabuf \
+                     --use_hl=0 --use_mlu=0 --use-null-mr --payload_file_path=f --data_validation --flow_label=1 \
+                     --write_with_imm --unsolicited_write --use_ooo --no_ddp --no_lock --congest_type=DCQCN \
+                     --connectionless";
 const READ: &str = "-e -X=1 -o=4 --inline_recv=1";
 
 #[test]
@@ -50,7 +56,7 @@ fn each_option_of_each_tool_is_taken_or_refused_with_its_reason() {
             Operation::Read => READ,
             Operation::Write => "",
         };
-        for option in [EACH, measure, operation].iter().flat_map(|all| all.split_whitespace()) {
+        for option in [EACH, measure, operation, LATER].iter().flat_map(|all| all.split_whitespace()) {
             // A letter's value stands apart, as scripts have it.
             let line = if option.starts_with("--") { option.to_owned() } else { option.replace('=', " ") };
             match read(test.stock_name(), &line) {
@@ -64,7 +70,8 @@ fn each_option_of_each_tool_is_taken_or_refused_with_its_reason() {
             }
         }
     }
-    assert_eq!(refused.len(), REFUSED.len(), "{refused:?}");
+    // --comm_rdma_cm is -z.
+    assert_eq!(refused.len(), REFUSED.len() + 1, "{refused:?}");
     for changing in ["-R", "-z", "-T=1", "-l=2", "-O", "--odp", "--use-srq", "--report-both"] {
         assert!(refused.contains(changing), "{changing}");
     }
@@ -87,6 +94,28 @@ fn the_stock_letters_make_the_stock_test() {
     assert_eq!(settle("ib_read_bw", "--iter=50 --outs 2").amount, Amount::Iterations(50));
 }
 
+/// The tools read nearly every number with strtol(3) of base 0.
+#[test]
+fn numbers_may_be_hexadecimal_and_octal() {
+    let options = settle("ib_write_bw", "--tclass=0x68 -s 0x10000 -n 0x10 -q 02 -t 0x20 -S 0x3 --pkey_index=0x1");
+    assert_eq!((options.traffic_class, options.sizes), (104, Sizes::One(65536)));
+    assert_eq!((options.amount, options.qps, options.tx_depth), (Amount::Iterations(16), 2, 16));
+    assert_eq!((options.service_level, options.pkey_index), (3, 1));
+    let args = read("ib_write_bw", "-x 0x3 -p 0x4853 -i 0x2").unwrap();
+    assert_eq!((args.gid_index, args.port, args.ib_port), (Some(3), 18515, PortNum(2)));
+    for wrong in ["--tclass=0x100", "-p 0", "-i 256", "-q 08", "-n -1"] {
+        assert!(read("ib_write_bw", wrong).unwrap_err().is::<clap::Error>(), "{wrong}");
+    }
+}
+
+#[test]
+fn an_mtu_that_is_none_leaves_the_ports_own() {
+    let args = read("ib_write_bw", "-m 9000").unwrap();
+    assert_eq!((args.odd_mtu(), args.settle(test("ib_write_bw")).unwrap().mtu_bytes), (Some(9000), None));
+    let args = read("ib_write_bw", "-m 2048").unwrap();
+    assert_eq!((args.odd_mtu(), args.settle(test("ib_write_bw")).unwrap().mtu_bytes), (None, Some(2048)));
+}
+
 #[test]
 fn what_the_tools_refuse_is_refused() {
     for (tool, line, wanted) in [
@@ -99,7 +128,17 @@ fn what_the_tools_refuse_is_refused() {
         assert!(error.starts_with(wanted), "{error}");
     }
     for (tool, line, wanted) in [
-        ("ib_write_bw", "-c UD", "rocade has no connection type UD"),
+        ("ib_write_bw", "-c UD", "rocade has no connection type UD: it tests RC alone"),
+        (
+            "ib_write_bw",
+            "--rate_limit=1 --rate_units=p",
+            "rocade has no --rate_units=p: a limit is of what is sent, and not of packets",
+        ),
+        (
+            "ib_write_bw",
+            "--rate_limit=1 --rate_limit_type=HW",
+            "rocade has no --rate_limit_type=HW: a limit is kept by this process, and not by the HCA",
+        ),
         ("ib_write_bw", "--output=latency", "ib_write_bw measures something else"),
         ("ib_write_lat", "--output=bandwidth", "ib_write_lat measures something else"),
     ] {
