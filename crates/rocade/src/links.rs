@@ -51,7 +51,7 @@ impl Link {
     /// Reads the command line as the tool's and does what it asks for.
     pub(crate) fn run(self) -> anyhow::Result<Outcome> {
         match self {
-            Link::IbvRcPingpong => pingpong::stock::Args::parse().run(),
+            Link::IbvRcPingpong => Ok(pingpong::stock::run()),
             Link::Perftest(test) => perftest::run(test),
             Link::Ibdev2netdev => ibdev2netdev::run(&ibdev2netdev::Args::parse()),
             Link::ShowGids => show_gids::run(&show_gids::Args::parse()),

@@ -254,7 +254,7 @@ fn ibv_rc_pingpongs_options_that_rocade_lacks_are_refused_by_name() {
     let dir = installed();
     for (option, named) in [("-o", "on-demand paging"), ("--new_send", "post sends"), ("-t", "timestamps")] {
         let output = run(dir.path().join("ibv_rc_pingpong"), &[option, "127.0.0.1"]);
-        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
         assert!(said.contains("rocade has no -") && said.contains(named), "{said}");
     }
@@ -267,7 +267,25 @@ fn under_its_stock_name_the_pingpong_takes_every_letter_of_the_stock_tool() {
     let output = run(installed().path().join("ibv_rc_pingpong"), &arguments);
     let said = text(&output.stderr);
     // Understood as a whole: what it complains of is the HCA, not the command line.
-    assert!(output.status.code() == Some(2) && said.starts_with("rocade: no HCA"), "{said}");
+    assert!(output.status.code() == Some(1) && said.starts_with("rocade: no HCA"), "{said}");
+}
+
+#[test]
+fn under_its_stock_name_the_pingpong_ends_as_the_tool_does() {
+    let dir = installed();
+    let program = dir.path().join("ibv_rc_pingpong");
+    let code = |line: &str| {
+        let output = run(&program, &line.split(' ').collect::<Vec<_>>());
+        (output.status.code(), text(&output.stderr))
+    };
+    let (usage, said) = code("--no-such-option");
+    assert!(usage == Some(1) && said.contains("\nhint: rocade has the options of ibv_rc_pingpong"), "{said}");
+    assert_eq!(code("-s 0").0, Some(1));
+    assert_eq!(code("--help").0, Some(0));
+    // Of an option given twice the last counts, as with getopt(3), and numbers are strtol's of base 0.
+    let (twice, said) = code("-n 5 -n 10 -e -e -s 64 -s 0x80 -d nonexistent0 -p 18515 -p 0x4853 127.0.0.1");
+    assert!(twice == Some(1) && said.starts_with("rocade: no HCA"), "{said}");
+    assert_eq!(code("-d nonexistent0 -m 010000 nowhere.invalid").0, Some(1));
 }
 
 /// F81: -R fails where connections over TCP work, as rdma_cm needs an address on a netdev of the HCA besides.

@@ -1,5 +1,5 @@
 //! The command line of ibv_rc_pingpong, letter by letter, for a link of that name. What the tool can do and rocade
-//! cannot is refused, not passed over.
+//! cannot is refused, not passed over. Whatever fails ends with 1, as with the tool itself.
 
 use anyhow::bail;
 use clap::Parser;
@@ -7,44 +7,46 @@ use rocade_core::HcaName;
 use rocade_verbs::device::Mtu;
 
 use crate::cli::Output;
+use crate::links::number::{number, within};
+use crate::links::{ended, unread};
 use crate::outcome::{Advice, Outcome};
 use crate::tcp::Reach;
 
 /// Send messages there and back over RDMA (rocade under the name of ibv_rc_pingpong)
 #[derive(Debug, Parser)]
-#[command(name = "ibv_rc_pingpong", version)]
+#[command(name = "ibv_rc_pingpong", version, args_override_self = true)]
 pub(crate) struct Args {
     /// The end that waits; without it this end is the one
     host: Option<String>,
     /// TCP port of the exchange
-    #[arg(short, long, value_parser = clap::value_parser!(u16).range(1..), default_value_t = 18515)]
+    #[arg(short, long, value_parser = |text: &str| within(text, 1..=u16::MAX), default_value_t = 18515)]
     port: u16,
     /// HCA to use [default: the one that has the connection's address]
     #[arg(short = 'd', long)]
     ib_dev: Option<HcaName>,
     /// Port of the HCA
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=255), default_value_t = 1)]
+    #[arg(short, long, value_parser = |text: &str| within(text, 1..=255), default_value_t = 1)]
     ib_port: u32,
     /// Bytes of a message
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1 << 30), default_value_t = 4096)]
+    #[arg(short, long, value_parser = |text: &str| within(text, 1..=1 << 30), default_value_t = 4096)]
     size: u32,
     /// Path MTU in bytes
-    #[arg(short, long, value_parser = super::parse_mtu, default_value = "1024")]
+    #[arg(short, long, value_parser = mtu, default_value = "1024")]
     mtu: Mtu,
     /// Receives kept posted
-    #[arg(short, long, value_parser = clap::value_parser!(u32).range(1..=1 << 20), default_value_t = 500)]
+    #[arg(short, long, value_parser = |text: &str| within(text, 1..=1 << 20), default_value_t = 500)]
     rx_depth: u32,
     /// Round trips
-    #[arg(short = 'n', long, value_parser = clap::value_parser!(u32).range(1..), default_value_t = 1000)]
+    #[arg(short = 'n', long, value_parser = |text: &str| within(text, 1..=u32::MAX), default_value_t = 1000)]
     iters: u32,
     /// Service level
-    #[arg(short = 'l', long, value_parser = clap::value_parser!(u8).range(0..=15), default_value_t = 0)]
+    #[arg(short = 'l', long, value_parser = |text: &str| within(text, 0..=15), default_value_t = 0)]
     sl: u8,
     /// Sleep until something completes
     #[arg(short, long)]
     events: bool,
     /// GID index [default: the GID of the connection's address]
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = number::<u32>)]
     gid_idx: Option<u32>,
     /// Check what arrives
     #[arg(short, long)]
@@ -76,9 +78,20 @@ struct Refused {
     new_send: bool,
 }
 
+/// Reads the command line as the tool's, and runs the test as `rocade pingpong` does.
+pub(crate) fn run() -> Outcome {
+    match Args::try_parse() {
+        Ok(args) => ended(args.run()),
+        Err(error) => unread(&error, "ibv_rc_pingpong"),
+    }
+}
+
+fn mtu(text: &str) -> Result<Mtu, String> {
+    number::<u32>(text).and_then(|bytes| super::parse_mtu(&bytes.to_string()))
+}
+
 impl Args {
-    /// Runs the test as `rocade pingpong` does.
-    pub(crate) fn run(self) -> anyhow::Result<Outcome> {
+    fn run(self) -> anyhow::Result<Outcome> {
         if let Some(option) = self.refused.first() {
             bail!(Advice::new(
                 format!("rocade has no {option}"),
