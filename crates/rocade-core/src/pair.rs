@@ -74,6 +74,9 @@ pub struct PairResult {
     /// That no fabric was in between, and how that is known; None where that is not so, or not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loopback: Option<String>,
+    /// CPUs that this end's thread was held to, as 0-3,8; None where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
     /// Size of one message, bytes.
     pub message_bytes: u32,
     /// Round trips made.

@@ -15,7 +15,9 @@ use crate::device::{Device, Mtu};
 use crate::error::VerbsError;
 use crate::library::Library;
 use crate::mr::{Access, MemoryRegion};
+use crate::pages::Pages;
 use crate::pd::ProtectionDomain;
+use crate::placement::Placement;
 use crate::qp::{Capacity, Path, QueuePair};
 
 mod data;
@@ -46,12 +48,22 @@ pub struct Setup {
     pub iterations: u32,
     /// Service level.
     pub service_level: u8,
+    /// Traffic class of the global route header: the IP header's TOS byte on RoCE v2.
+    pub traffic_class: u8,
+    /// Index into the port's pkey table.
+    pub pkey_index: u16,
+    /// Routers that a packet may pass, and one. On RoCE the kernel takes the route's instead.
+    pub hop_limit: u8,
     /// Sleep until something completes, instead of polling.
     pub events: bool,
     /// Compare each received byte with what was to come: see [`Pingpong::run`].
     pub check_data: bool,
     /// For each message of the exchange, and for each completion.
     pub timeout: Duration,
+    /// Take the buffers from the host's reserve of 2 MiB pages.
+    pub hugepages: bool,
+    /// CPUs that the calling thread is held to until the run is dropped; None leaves it alone.
+    pub cpus: Option<Vec<usize>>,
 }
 
 impl Setup {
@@ -74,38 +86,42 @@ pub struct Pingpong {
     // Dropped in this order: the QP first, so that the HCA has let go of the memory.
     qp: QueuePair,
     region: MemoryRegion,
+    #[expect(dead_code, reason = "holds the thread to its CPUs")]
+    placement: Option<Placement>,
 }
 
 /// On RoCE the kernel takes the route's instead.
-pub(crate) const HOP_LIMIT: u8 = 64;
+pub const HOP_LIMIT: u8 = 64;
 /// 4.096 µs · 2¹⁴ = 67 ms.
 pub(crate) const ACK_TIMEOUT: u8 = 14;
 
 impl Pingpong {
     /// Makes all verbs objects: a QP in INIT with its receives posted.
     pub fn prepare(library: &Rc<Library>, setup: Setup) -> Result<Pingpong, VerbsError> {
+        let placement = setup.cpus.as_deref().map(Placement::pin).transpose()?;
         let device = Device::open(library, &setup.hca)?;
         let port = device.port(setup.port)?;
         let mtu = choose_mtu(&device, &setup, port.active_mtu)?;
         let gid = read_gid(&device, setup.port, setup.gid_index)?;
         let pd = ProtectionDomain::new(&device)?;
-        let region = MemoryRegion::new(&pd, 2 * setup.message_bytes as usize)?;
+        let pages = if setup.hugepages { Pages::Huge } else { Pages::Usual };
+        let region = MemoryRegion::with(&pd, 2 * setup.message_bytes as usize, Access::default(), pages)?;
         let cq = CompletionQueue::new(&device, setup.rx_depth + 1, setup.events)?;
         let qp = QueuePair::new(&pd, &cq, setup.capacity())?;
-        qp.to_init(setup.port, 0, Access::default())?;
+        qp.to_init(setup.port, setup.pkey_index, Access::default())?;
         let local = Endpoint { lid: port.lid, qpn: qp.number(), psn: random_psn(), gid };
         let path = Path {
             port: setup.port,
             gid_index: setup.gid_index,
             mtu,
             service_level: setup.service_level,
-            traffic_class: 0,
-            hop_limit: HOP_LIMIT,
+            traffic_class: setup.traffic_class,
+            hop_limit: setup.hop_limit,
             ack_timeout: ACK_TIMEOUT,
             reads_as_responder: 1,
             reads_as_initiator: 1,
         };
-        let pingpong = Pingpong { setup, local, remote: None, path, qp, region };
+        let pingpong = Pingpong { setup, local, remote: None, path, qp, region, placement };
         pingpong.post_receives(pingpong.setup.rx_depth)?;
         Ok(pingpong)
     }

@@ -1,7 +1,7 @@
 //! `rocade write-bw` and its five sisters: measure RDMA between two ends, of which either may be perftest's tool. Flags,
 //! wiring and exit code; what runs over the connection is the session's.
 
-mod cpus;
+pub(crate) mod cpus;
 pub(crate) mod expectation;
 pub(crate) mod options;
 pub(crate) mod progress;

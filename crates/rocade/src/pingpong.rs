@@ -5,30 +5,30 @@ pub(crate) mod report;
 pub(crate) mod stock;
 
 use std::net::TcpStream;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::value_parser;
 use rocade_core::diagnose::End;
-use rocade_core::gid::{Choice, Connection, NoChoice, Wish, choose_gid, loopback};
+use rocade_core::gid::{Choice, loopback};
 use rocade_core::pair::perf::Operation;
 use rocade_core::pair::{PairResult, Role};
-use rocade_core::{GidIndex, HcaName, Host, PortNum};
 use rocade_verbs::Library;
 use rocade_verbs::device::Mtu;
-use rocade_verbs::pingpong::{Pingpong, Setup};
+use rocade_verbs::pingpong::{HOP_LIMIT, Pingpong, Setup};
 
 use crate::cli::Output;
 use crate::evidence::{Known, Watch, keep_stderr};
 use crate::outcome::{Outcome, print};
+use crate::perf::cpus::{cpus_in_words, usable_cpus};
+use crate::perf::options::Where;
+use crate::perf::session::{choose, connection_of};
 use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
 
-/// Longest wait for the other end, where nobody says another.
-const TIMEOUT_SECONDS: u64 = 10;
 const AFTER_HELP: &str = "\
-Letters are ibv_rc_pingpong's, and its long names are understood too. Neither end tells the other its -s, -n and -m: \
-they must be the same at both. With -c a client fills each message with bytes of its own and checks that they come \
+Letters are ibv_rc_pingpong's, but for -o and -x, and its long names are understood too. Neither end tells the other \
+its -s, -n and -m: they must be the same at both. A list of sizes, several QPs and a test by time are more than its \
+protocol has room for; `rocade send-lat` and its kin have them. With -c a client fills each message with bytes of its own and checks that they come \
 back unchanged, as any server returns them; a server checks that the client sends what ibv_rc_pingpong or `rocade \
 pingpong -c` sends.
 
@@ -36,19 +36,15 @@ Exit code: 0 all round trips made, 1 RDMA failed, 2 the test could not be made."
 
 /// Arguments of `rocade pingpong`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("gid_index", |arg| arg.short_alias('g').alias("gid-idx")))]
 pub(crate) struct Args {
     /// The end that waits; without it this end is the one
     server: Option<String>,
-    /// HCA to use [default: the one that has the connection's address]
-    #[arg(short = 'd', long, alias = "ib-dev")]
-    hca: Option<HcaName>,
-    /// Port of the HCA [default: as for the HCA]
-    #[arg(short = 'i', long, alias = "ib-port", value_parser = value_parser!(u32).range(1..=255))]
-    hca_port: Option<u32>,
     /// TCP port of the exchange
     #[arg(short = 'p', long, alias = "port", value_parser = value_parser!(u16).range(1..), default_value_t = 18515)]
     tcp_port: u16,
+    #[command(flatten)]
+    place: Where,
     /// Bytes of a message
     #[arg(short, long, value_parser = value_parser!(u32).range(1..=1 << 30), default_value_t = 4096)]
     size: u32,
@@ -67,15 +63,21 @@ pub(crate) struct Args {
     /// Sleep until something completes, instead of polling
     #[arg(short, long)]
     events: bool,
-    /// GID index to use whatever it holds [default: the GID of the connection's address]
-    #[arg(short = 'x', short_alias = 'g', long, alias = "gid-idx")]
-    gid_index: Option<u32>,
+    /// Traffic class: the TOS byte of RoCE v2's IP header
+    #[arg(long, default_value_t = 0)]
+    tclass: u8,
+    /// The same by its DSCP, 0 to 63
+    #[arg(long, value_parser = value_parser!(u8).range(..=63), conflicts_with = "tclass")]
+    dscp: Option<u8>,
+    /// Index of the partition key
+    #[arg(long, default_value_t = 0)]
+    pkey_index: u16,
+    /// Routers that a packet may pass, and one; on RoCE the kernel takes the route's own
+    #[arg(long, default_value_t = HOP_LIMIT)]
+    hop_limit: u8,
     /// Check each byte that arrives
     #[arg(short, long, alias = "chk")]
     check: bool,
-    /// Longest wait for the other end once it is connected, and for the connection to a server
-    #[arg(long, value_name = "SECONDS", value_parser = value_parser!(u64).range(1..=86400), default_value_t = TIMEOUT_SECONDS)]
-    timeout: u64,
     #[command(flatten)]
     reach: Reach,
     /// Form of the output
@@ -93,7 +95,7 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let meeting = Meeting::begin(args.server.as_deref(), &args.reach, args.tcp_port, args.timeout())?;
+    let meeting = Meeting::begin(args.server.as_deref(), &args.reach, args.tcp_port, args.place.timeout())?;
     let mut known =
         Known { host: Source { from: None }.read()?, operation: Some(Operation::Send), ..Known::default() };
     known.sends = Some(true);
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Result<PairResult> {
-    let likely = choose(&known.host, args, None)?;
+    let likely = choose(&known.host, &args.place, None)?;
     let library = Library::load()?;
     let (offered, said) = keep_stderr(|| library.require_any(&likely.hca));
     known.library_said = said;
@@ -118,22 +120,23 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
         // By the time a client comes, GIDs may have come and gone.
         Source { from: None }.renew(&mut known.host)?;
     }
-    let connection = connection(&stream)?;
-    let choice = choose(&known.host, args, Some(connection))?;
+    let connection = connection_of(&stream)?;
+    let choice = choose(&known.host, &args.place, Some(connection))?;
     report::tell_choice(&choice);
     known.connection = Some(connection);
     known.watch = Watch::over(&choice);
     known.local = End {
         message_bytes: Some(u64::from(args.size)),
-        pkey_index: Some(0),
+        pkey_index: Some(args.pkey_index.into()),
         service_level: Some(args.sl),
+        traffic_class: Some(args.traffic_class()),
         receive_depth: Some(args.rx_depth),
         ..End::over(&known.host, &choice)
     };
     // Neither end says whether it is ibv_rc_pingpong, which asks for this.
     known.remote.hop_limit = Some(1);
     known.choice = Some(choice.clone());
-    let mut pingpong = Pingpong::prepare(&library, args.setup(&choice))?;
+    let mut pingpong = Pingpong::prepare(&library, args.setup(&choice)?)?;
     known.local.endpoint = Some(*pingpong.local());
     known.local.mtu_bytes = Some(pingpong.mtu_bytes());
     let result = test(args, &mut pingpong, &stream, &choice);
@@ -142,23 +145,6 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
     let loopback = loopback(&known.host, &choice, &result.remote, known.connection);
     result.loopback = loopback.map(|loopback| loopback.to_string());
     Ok(result)
-}
-
-fn choose(host: &Host, args: &Args, connection: Option<Connection>) -> Result<Choice, NoChoice> {
-    let wish = Wish {
-        hca: args.hca.as_ref(),
-        port: args.hca_port.map(PortNum),
-        gid_index: args.gid_index.map(GidIndex),
-        connection,
-        ipv6: false,
-    };
-    choose_gid(host, &wish)
-}
-
-fn connection(stream: &TcpStream) -> anyhow::Result<Connection> {
-    let (local, peer) = (stream.local_addr(), stream.peer_addr());
-    let read = || Ok::<_, std::io::Error>(Connection { local: local?.ip(), peer: peer?.ip() });
-    read().context("read the connection's addresses")
 }
 
 fn test(
@@ -187,6 +173,7 @@ fn test(
         message_bytes: args.size,
         iterations: args.iterations,
         loopback: None,
+        cpus: cpus_in_words(),
         bytes: figures.bytes,
         data_checked: args.check,
         seconds,
@@ -200,12 +187,12 @@ impl Args {
         if self.server.is_some() { Role::Client } else { Role::Server }
     }
 
-    fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout)
+    fn traffic_class(&self) -> u8 {
+        self.dscp.map_or(self.tclass, |dscp| dscp << 2)
     }
 
-    fn setup(&self, choice: &Choice) -> Setup {
-        Setup {
+    fn setup(&self, choice: &Choice) -> anyhow::Result<Setup> {
+        Ok(Setup {
             hca: choice.hca.clone(),
             port: choice.port,
             gid_index: choice.gid.as_ref().map(|gid| gid.index),
@@ -215,9 +202,70 @@ impl Args {
             rx_depth: self.rx_depth,
             iterations: self.iterations,
             service_level: self.sl,
+            traffic_class: self.traffic_class(),
+            pkey_index: self.pkey_index,
+            hop_limit: self.hop_limit,
             events: self.events,
             check_data: self.check,
-            timeout: self.timeout(),
+            timeout: self.place.timeout(),
+            hugepages: self.place.hugepages,
+            cpus: usable_cpus(&self.place, &choice.hca)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rocade_core::PortNum;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Args {
+        Line::try_parse_from(["pingpong"].into_iter().chain(line.split_whitespace())).unwrap().args
+    }
+
+    fn setup(line: &str) -> Setup {
+        let choice = Choice {
+            hca: "nonexistent0".parse().unwrap(),
+            port: PortNum(1),
+            gid: None,
+            reason: String::new(),
+            warnings: vec![],
+        };
+        parse(line).setup(&choice).unwrap()
+    }
+
+    #[test]
+    fn what_one_end_alone_decides_reaches_the_run() {
+        let plain = setup("");
+        assert_eq!((plain.traffic_class, plain.pkey_index, plain.hop_limit), (0, 0, 64));
+        assert_eq!((plain.hugepages, plain.cpus, plain.message_bytes), (false, None, 4096));
+        let own = setup("--dscp 26 --pkey-index 2 --hop-limit 5 --hugepages --timeout 30 -l 3 10.0.0.1");
+        assert_eq!((own.traffic_class, own.pkey_index, own.hop_limit), (104, 2, 5));
+        assert_eq!((own.hugepages, own.timeout.as_secs(), own.service_level), (true, 30, 3));
+        assert_eq!((setup("--tclass 106").traffic_class, own.role), (106, Role::Client));
+    }
+
+    #[test]
+    fn the_gid_index_has_the_stock_letter_and_long_name_too() {
+        for line in ["-x 3", "-g 3", "--gid-index 3", "--gid-idx 3"] {
+            assert_eq!(parse(line).place.gid_index, Some(3), "{line}");
+        }
+        let place = parse("-d mlx5_1 -i 2 --ipv6 --numa 1").place;
+        assert_eq!((place.hca_port, place.ipv6, place.numa), (Some(PortNum(2)), true, Some(1)));
+    }
+
+    #[test]
+    fn two_names_of_the_traffic_class_exclude_each_other() {
+        for line in ["--tclass 1 --dscp 1", "--dscp 64", "-i 0"] {
+            assert!(Line::try_parse_from(["pingpong"].into_iter().chain(line.split_whitespace())).is_err());
         }
     }
 }

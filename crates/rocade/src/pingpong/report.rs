@@ -92,6 +92,7 @@ mod tests {
             remote: endpoint("10.9.0.2"),
             mtu_bytes: 1024,
             loopback: None,
+            cpus: Some("0-3".into()),
             message_bytes: 4096,
             iterations: 1000,
             bytes: 8_192_000,

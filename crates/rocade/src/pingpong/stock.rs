@@ -3,13 +3,15 @@
 
 use anyhow::bail;
 use clap::Parser;
-use rocade_core::HcaName;
+use rocade_core::{HcaName, PortNum};
 use rocade_verbs::device::Mtu;
+use rocade_verbs::pingpong::HOP_LIMIT;
 
 use crate::cli::Output;
 use crate::links::number::{number, within};
 use crate::links::{ended, unread};
 use crate::outcome::{Advice, Outcome};
+use crate::perf::options::{TIMEOUT_SECONDS, Where};
 use crate::tcp::Reach;
 
 /// Send messages there and back over RDMA (rocade under the name of ibv_rc_pingpong)
@@ -100,18 +102,28 @@ impl Args {
         }
         super::run(&super::Args {
             server: self.host,
-            hca: self.ib_dev,
-            hca_port: Some(self.ib_port),
             tcp_port: self.port,
+            place: Where {
+                hca: self.ib_dev,
+                hca_port: Some(PortNum(self.ib_port)),
+                gid_index: self.gid_idx,
+                ipv6: false,
+                cpus: None,
+                numa: None,
+                hugepages: false,
+                timeout: TIMEOUT_SECONDS,
+            },
             size: self.size,
             mtu: Some(self.mtu),
             rx_depth: self.rx_depth,
             iterations: self.iters,
             sl: self.sl,
             events: self.events,
-            gid_index: self.gid_idx,
+            tclass: 0,
+            dscp: None,
+            pkey_index: 0,
+            hop_limit: HOP_LIMIT,
             check: self.chk,
-            timeout: super::TIMEOUT_SECONDS,
             reach: Reach::default(),
             output: Output::Table,
             as_stock: true,

@@ -8,7 +8,7 @@ use rocade_core::gid::{Choice, loopback};
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::Unit;
 use rocade_core::pair::perf::{Operation, Test};
-use rocade_verbs::pingpong::{Pingpong, Setup};
+use rocade_verbs::pingpong::{HOP_LIMIT, Pingpong, Setup};
 use rocade_verbs::{Library, VerbsError};
 
 use super::Service;
@@ -16,6 +16,7 @@ use super::reception::Client;
 use crate::cli::Output;
 use crate::evidence::{Known, Watch};
 use crate::outcome::print;
+use crate::perf::cpus::usable_cpus;
 use crate::perf::session::{Seen, Session, choose, connection_of};
 use crate::perf::table::render_line;
 use crate::pingpong::report::tell_choice_of;
@@ -79,6 +80,7 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
     // Neither end says whether it is ibv_rc_pingpong, which asks for this.
     known.remote.hop_limit = Some(1);
     known.choice = Some(choice.clone());
+    let cpus = usable_cpus(&service.place, &choice.hca)?;
     let setup = Setup {
         hca: choice.hca.clone(),
         port: choice.port,
@@ -89,9 +91,14 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
         rx_depth: PINGPONG_RECEIVES,
         iterations: PINGPONG_ITERATIONS,
         service_level: 0,
+        traffic_class: 0,
+        pkey_index: 0,
+        hop_limit: HOP_LIMIT,
         events: false,
         check_data: false,
         timeout: service.place.timeout(),
+        hugepages: service.place.hugepages,
+        cpus,
     };
     let reserved = service.limits.memory.reserve(setup.memory_bytes());
     let _reserved = reserved.map_err(|reason| VerbsError::Declined { reason })?;
