@@ -82,7 +82,8 @@ fn parse_connection(text: &str) -> Result<String, String> {
 pub(crate) fn run(args: &Args, test: Test) -> anyhow::Result<Outcome> {
     args.refusal.check(test)?;
     let options = args.what.settle(test)?;
-    let expected = args.expectations.settle(test)?;
+    let role = if args.server.is_some() { Role::Client } else { Role::Server };
+    let expected = args.expectations.settle(&options, role)?;
     let (server, timeout) = (args.server.as_deref(), args.place.timeout());
     let meeting = Meeting::begin(server, &args.reach, args.tcp_port, timeout)?;
     let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };

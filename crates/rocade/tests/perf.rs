@@ -5,6 +5,9 @@
 
 use std::process::{Command, Output};
 
+use rocade_core::pair::perf::{Options, Test};
+use serde_json::{Value, json};
+
 const TESTS: [&str; 6] = ["write-bw", "write-lat", "read-bw", "read-lat", "send-bw", "send-lat"];
 
 fn run(line: &str) -> Output {
@@ -52,6 +55,10 @@ fn options_that_do_not_go_together_are_refused_ahead_of_everything_else() {
         assert!(said.starts_with(wanted) && said.contains("\nhint: "), "{said}");
     }
     assert!(refused("write-bw --within 90%").contains("--expect-from"));
+    for wrong in ["nan", "-1", "inf", "0", "soon"] {
+        let said = refused(&format!("write-lat --expect-us={wrong}"));
+        assert!(said.contains("a latency is a number of microseconds, more than 0"), "{said}");
+    }
     assert!(refused("write-bw --expect-gbps 110%").contains("a percentage is more than 0 and at most 100%"));
 }
 
@@ -82,4 +89,54 @@ fn a_service_that_has_nothing_to_test_over_does_not_listen() {
     let said = refused("serve --hca nonexistent0 --bind 127.0.0.1 --tcp-port 28515");
     assert!(said.starts_with("rocade: no HCA") && !said.contains("listening"), "{said}");
     assert!(refused("serve --tcp-port 65535").contains("65535 is not in 1..=65530"));
+}
+
+/// A result of write-bw as `-o json` writes it, of one size.
+fn earlier() -> Value {
+    let mut earlier = serde_json::to_value(Options::stock(Test::ALL[0])).unwrap();
+    let rest = json!({
+        "role": "client", "hca": "mlx5_0", "port": 1, "gid": null, "reason": "asked for", "warnings": [],
+        "remote": null, "remote_gid": null, "peer": "perftest 6.06", "path_mtu_bytes": 4096, "loopback": null,
+        "results": [{
+            "message_bytes": 65536, "messages": 5000, "seconds": 1.0, "latency": null,
+            "bandwidth": {
+                "average_gbps": 100.0, "peak_gbps": null, "messages_per_second": 1.0, "intervals": null
+            }
+        }],
+        "counters": {}
+    });
+    earlier.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    earlier
+}
+
+#[test]
+fn an_earlier_result_that_this_test_cannot_be_compared_with_is_refused_before_anybody_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("result.json");
+    let ask = |text: &str, line: &str| {
+        std::fs::write(&file, text).unwrap();
+        refused(&format!("{line} -d nonexistent0 --expect-from {} 127.0.0.1", file.display()))
+    };
+    let whole = earlier().to_string();
+    for line in ["write-bw", "write-bw -a", "write-bw --sizes 2,64K --within 0.1%"] {
+        let said = ask(&whole, line);
+        assert!(said.starts_with("rocade: no HCA"), "{line}: {said}");
+    }
+    for (line, wanted) in [
+        ("write-bw -b", "the earlier result is of one direction, this test of both directions"),
+        ("write-bw -q 4", "the earlier result is of 1 QP, this test of 4 QPs"),
+        ("write-bw -s 64", "the earlier result has figures of other sizes than this test: 65536 bytes"),
+        ("read-bw", "the earlier result is of write-bw, this test is read-bw"),
+    ] {
+        let said = ask(&whole, line);
+        assert!(said.starts_with(&format!("rocade: nothing to judge: {wanted}\nhint: ")), "{said}");
+    }
+    for part in [0, 1, whole.len() / 2, whole.len() - 1] {
+        let said = ask(&whole[..part], "write-bw");
+        assert!(said.starts_with("rocade: --expect-from ") && said.contains("\nhint: it takes"), "{said}");
+    }
+    for within in ["0", "101%", "nan", "-5", "most"] {
+        let said = ask(&whole, &format!("write-bw --within={within}"));
+        assert!(said.contains("a percentage is more than 0 and at most 100%"), "{said}");
+    }
 }

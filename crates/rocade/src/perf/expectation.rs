@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use rocade_core::pair::Role;
 use rocade_core::pair::perf::expect::Expected;
-use rocade_core::pair::perf::{PerfResult, Test};
+use rocade_core::pair::perf::{Options, PerfResult};
 
 use crate::outcome::Advice;
 
@@ -15,9 +16,9 @@ pub(crate) struct Expectations {
     #[arg(long, value_name = "GBPS", value_parser = parse_gbps)]
     expect_gbps: Option<Gbps>,
     /// Fail above this median latency of the best size, us
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = parse_us)]
     expect_us: Option<f64>,
-    /// Fail if a size is worse than in an earlier result of the same test, as `-o json` writes it
+    /// Fail if a size is worse than in an earlier result of the same test, -q and -b, as `-o json` writes it
     #[arg(long, value_name = "RESULT.json")]
     expect_from: Option<PathBuf>,
     /// So much of the earlier bandwidth is enough, and a latency that is longer by as much
@@ -32,8 +33,10 @@ enum Gbps {
 }
 
 impl Expectations {
-    /// Reads the earlier result; all of it is what the test measures.
-    pub(crate) fn settle(&self, test: Test) -> anyhow::Result<Vec<Expected>> {
+    /// Reads the earlier result; all of it is what the test measures. A client says what is run, a server may be told
+    /// otherwise: it judges by what was run.
+    pub(crate) fn settle(&self, options: &Options, role: Role) -> anyhow::Result<Vec<Expected>> {
+        let test = options.test;
         let mut all = Vec::new();
         all.extend(self.expect_gbps.map(|gbps| match gbps {
             Gbps::Absolute(gbps) => Expected::Gbps(gbps),
@@ -46,6 +49,10 @@ impl Expectations {
         for expected in &all {
             let hint = format!("expect what {test} measures");
             expected.check(test).context(Advice::new("nothing to judge", hint))?;
+            if role == Role::Client {
+                let hint = "make the earlier result with the options of this test";
+                expected.check_alike(options).context(Advice::new("nothing to judge", hint))?;
+            }
         }
         Ok(all)
     }
@@ -58,12 +65,19 @@ fn read(file: &Path) -> anyhow::Result<PerfResult> {
     serde_json::from_str(&text).with_context(advice)
 }
 
+fn parse_us(text: &str) -> Result<f64, String> {
+    positive(text).ok_or_else(|| "a latency is a number of microseconds, more than 0".to_owned())
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0)
+}
+
 fn parse_gbps(text: &str) -> Result<Gbps, String> {
     if text.ends_with('%') {
         return parse_percent(text).map(Gbps::Share);
     }
-    let gbps = text.parse().ok().filter(|gbps: &f64| gbps.is_finite() && *gbps > 0.0);
-    gbps.map(Gbps::Absolute).ok_or_else(|| "a bandwidth is a number of 10⁹ bit/s, or as 90%".to_owned())
+    positive(text).map(Gbps::Absolute).ok_or_else(|| "a bandwidth is a number of 10⁹ bit/s, or as 90%".to_owned())
 }
 
 /// A part of one; the sign may be left out.
@@ -78,11 +92,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bandwidth_is_a_number_or_a_share_of_the_ports_rate() {
+    fn figures_are_more_than_nothing_and_a_bandwidth_may_be_a_share_of_the_ports_rate() {
         assert_eq!(parse_gbps("380"), Ok(Gbps::Absolute(380.0)));
         assert_eq!(parse_gbps("90%"), Ok(Gbps::Share(0.9)));
         for wrong in ["", "%", "0", "-1", "nan", "inf", "101%", "0%"] {
             assert!(parse_gbps(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_us("2.5"), Ok(2.5));
+        for wrong in ["", "0", "-1", "nan", "inf", "2us"] {
+            assert!(parse_us(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["0", "-5", "101%", "nan", "a lot"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
         }
         assert_eq!((parse_percent("95%"), parse_percent("95")), (Ok(0.95), Ok(0.95)));
     }

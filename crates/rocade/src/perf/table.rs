@@ -136,6 +136,9 @@ fn render_remarks(result: &PerfResult) -> String {
     }
     if let Some(verdict) = &result.verdict {
         let _ = writeln!(text, "{}", verdict.line());
+        for warning in &verdict.warnings {
+            let _ = writeln!(text, "warning: {warning}");
+        }
     }
     text
 }
@@ -174,6 +177,7 @@ mod tests {
             verdict: Some(Verdict {
                 pass: false,
                 reason: "1.00 Gbit/s at 65536 bytes, 9.00 Gbit/s wanted".into(),
+                warnings: vec!["not compared: 2 bytes (in the earlier result alone)".into()],
             }),
         }
     }
@@ -202,7 +206,8 @@ mod tests {
              loopback, not fabric: both ends are on rxe0\n\
              ran on CPUs 0-3,8\n\
              counters of rxe0/1: sent_pkts +320000\n\
-             FAIL: 1.00 Gbit/s at 65536 bytes, 9.00 Gbit/s wanted\n"
+             FAIL: 1.00 Gbit/s at 65536 bytes, 9.00 Gbit/s wanted\n\
+             warning: not compared: 2 bytes (in the earlier result alone)\n"
         );
     }
 

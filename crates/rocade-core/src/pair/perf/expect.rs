@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measure, Operation, PerfResult, SizeResult};
+use super::{Measure, Operation, Options, PerfResult, SizeResult};
 use crate::pair::Role;
 
 /// What is expected.
@@ -32,6 +32,9 @@ pub struct Verdict {
     pub pass: bool,
     /// Figure, what was wanted, and of which size.
     pub reason: String,
+    /// Where this test and an earlier one that it was compared with are not alike, and sizes that were not compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Verdict {
@@ -42,10 +45,10 @@ impl Verdict {
 }
 
 fn verdict(pass: bool, reason: String) -> Verdict {
-    Verdict { pass, reason }
+    Verdict { pass, reason, warnings: vec![] }
 }
 
-/// Something was expected that the test does not measure.
+/// Something was expected that the test does not measure, or that cannot be compared with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WrongExpectation {
     /// Bandwidth of a latency test, or latency of a bandwidth test.
@@ -63,6 +66,20 @@ pub enum WrongExpectation {
         earlier: String,
         /// This one.
         test: String,
+    },
+    /// The earlier result is of a test whose figures are others by nature.
+    #[error("the earlier result is of {earlier}, this test of {now}")]
+    Unlike {
+        /// As `4 QPs`.
+        earlier: String,
+        /// Of this one.
+        now: String,
+    },
+    /// No size of the test has a figure in the earlier result.
+    #[error("the earlier result has figures of other sizes than this test: {}", in_bytes(.earlier))]
+    Sizes {
+        /// Its sizes, bytes.
+        earlier: Vec<u32>,
     },
 }
 
@@ -84,6 +101,38 @@ impl Expected {
             _ => Ok(()),
         }
     }
+
+    /// Whether a test of these options can be compared with the earlier result; to be asked before it runs, where this
+    /// end alone says what is run.
+    pub fn check_alike(&self, options: &Options) -> Result<(), WrongExpectation> {
+        let Expected::From { earlier, .. } = self else { return Ok(()) };
+        alike(earlier, options)?;
+        if options.sizes.each().iter().any(|bytes| figure_at(earlier, *bytes).is_some()) {
+            return Ok(());
+        }
+        let sizes = earlier.results.iter().filter(|size| figure(size).is_some());
+        Err(WrongExpectation::Sizes { earlier: sizes.map(|size| size.message_bytes).collect() })
+    }
+}
+
+/// A sum of both directions is no figure of one, and several QPs reach what one does not.
+fn alike(earlier: &PerfResult, options: &Options) -> Result<(), WrongExpectation> {
+    let then = &earlier.options;
+    let unlike = |earlier: String, now: String| Err(WrongExpectation::Unlike { earlier, now });
+    let directions = |both: bool| if both { "both directions" } else { "one direction" }.to_owned();
+    let qps = |count: u32| if count == 1 { "1 QP".to_owned() } else { format!("{count} QPs") };
+    if then.bidirectional != options.bidirectional {
+        return unlike(directions(then.bidirectional), directions(options.bidirectional));
+    }
+    if then.qps != options.qps {
+        return unlike(qps(then.qps), qps(options.qps));
+    }
+    Ok(())
+}
+
+fn in_bytes(sizes: &[u32]) -> String {
+    let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
+    if words.is_empty() { "none".to_owned() } else { format!("{} bytes", words.join(", ")) }
 }
 
 /// The verdict over a result. Without any figure it fails: a test that measured nothing proves nothing. Of an end that a
@@ -98,10 +147,11 @@ pub fn judge(result: &PerfResult, expected: &[Expected], port_gbps: Option<f64>)
         return Some(verdict(false, "nothing was measured".into()));
     }
     let verdicts: Vec<Verdict> = expected.iter().map(|one| judge_one(result, one, port_gbps)).collect();
+    let warnings = verdicts.iter().flat_map(|verdict| verdict.warnings.clone()).collect();
     let pass = verdicts.iter().all(|verdict| verdict.pass);
     let reasons = verdicts.into_iter().filter(|verdict| pass || !verdict.pass).map(|verdict| verdict.reason);
     let reason = reasons.collect::<Vec<_>>().join("; ");
-    (!expected.is_empty()).then_some(Verdict { pass, reason })
+    (!expected.is_empty()).then_some(Verdict { pass, reason, warnings })
 }
 
 fn judge_one(result: &PerfResult, expected: &Expected, port_gbps: Option<f64>) -> Verdict {
@@ -145,36 +195,90 @@ fn nothing(result: &PerfResult) -> Verdict {
     verdict(false, format!("{} gave no figure to judge", result.options.test))
 }
 
+/// What a size is judged by: average bandwidth, or median latency.
+fn figure(size: &SizeResult) -> Option<f64> {
+    let found = average(size).or_else(|| Some(size.latency.as_ref()?.p50_us));
+    found.filter(|figure| figure.is_finite() && *figure > 0.0)
+}
+
+fn figure_at(result: &PerfResult, bytes: u32) -> Option<f64> {
+    figure(result.results.iter().find(|size| size.message_bytes == bytes)?)
+}
+
 /// Every size of both results; the worst in relation to what was wanted makes the line.
 fn judge_from(result: &PerfResult, earlier: &PerfResult, within: f64) -> Verdict {
-    let pairs = result.results.iter().filter_map(|now| {
-        let then = earlier.results.iter().find(|then| then.message_bytes == now.message_bytes)?;
-        match (average(now), average(then)) {
-            (Some(now_gbps), Some(then_gbps)) => {
-                let wanted = then_gbps * within;
-                let words = format!(
-                    "{now_gbps:.2} Gbit/s at {} bytes, {wanted:.2} wanted ({} % of {then_gbps:.2})",
-                    now.message_bytes,
-                    within * 100.0
-                );
-                Some((now_gbps / wanted, words))
-            }
-            _ => {
-                let (now_us, then_us) = (now.latency.as_ref()?.p50_us, then.latency.as_ref()?.p50_us);
-                let wanted = then_us / within;
-                let words = format!(
-                    "{now_us:.2} us at {} bytes, {wanted:.2} wanted ({then_us:.2} at {} %)",
-                    now.message_bytes,
-                    within * 100.0
-                );
-                Some((wanted / now_us, words))
-            }
+    if let Err(unlike) = alike(earlier, &result.options) {
+        return verdict(false, unlike.to_string());
+    }
+    let mut worst: Option<(f64, String)> = None;
+    for now in &result.results {
+        let bytes = now.message_bytes;
+        let Some(then) = figure_at(earlier, bytes) else { continue };
+        let Some(seen) = figure(now) else {
+            return verdict(false, format!("no figure at {bytes} bytes, where the earlier result has one"));
+        };
+        let compared = compare(result.options.test.measure, bytes, seen, then, within);
+        if worst.as_ref().is_none_or(|(ratio, _)| compared.0 < *ratio) {
+            worst = Some(compared);
         }
-    });
-    match pairs.filter(|(ratio, _)| ratio.is_finite()).min_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((ratio, words)) => verdict(ratio >= 1.0, words),
+    }
+    match worst {
+        Some((ratio, reason)) => Verdict { pass: ratio >= 1.0, reason, warnings: differences(result, earlier) },
         None => verdict(false, "no size is in both this result and the earlier one".into()),
     }
+}
+
+/// How good it is in relation to what is wanted, where 1 is enough; in words.
+fn compare(measure: Measure, bytes: u32, now: f64, then: f64, within: f64) -> (f64, String) {
+    let percent = within * 100.0;
+    match measure {
+        Measure::Bandwidth => {
+            let wanted = then * within;
+            let seen = format!("{now:.2} Gbit/s at {bytes} bytes");
+            (now / wanted, format!("{seen}, {wanted:.2} wanted ({percent} % of {then:.2})"))
+        }
+        Measure::Latency => {
+            let wanted = then / within;
+            let seen = format!("{now:.2} us at {bytes} bytes");
+            (wanted / now, format!("{seen}, {wanted:.2} wanted ({then:.2} at {percent} %)"))
+        }
+    }
+}
+
+/// What makes the comparison weaker than it looks.
+fn differences(result: &PerfResult, earlier: &PerfResult) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut differ = |what: &str, now: String, then: String| {
+        if now != then {
+            all.push(format!("the earlier result is of {then}, this one of {now}: {what}"));
+        }
+    };
+    let mtu = |result: &PerfResult| format!("a path MTU of {} bytes", result.path_mtu_bytes);
+    differ("headers take another share", mtu(result), mtu(earlier));
+    let between = |result: &PerfResult| if result.loopback.is_some() { "a loopback" } else { "a fabric" }.to_owned();
+    differ("no fabric was in between in one of them", between(result), between(earlier));
+    let checked = |result: &PerfResult| match result.options.data_seed {
+        Some(_) => "messages whose bytes were compared".to_owned(),
+        None => "messages whose bytes were not compared".to_owned(),
+    };
+    differ("to compare takes time between messages", checked(result), checked(earlier));
+    let limit = |result: &PerfResult| match result.options.rate_limit_gbps {
+        Some(gbps) => format!("a rate limit of {gbps} Gbit/s"),
+        None => "no rate limit".to_owned(),
+    };
+    differ("it bounds the figure", limit(result), limit(earlier));
+    let alone = |of: &PerfResult, other: &PerfResult| -> Vec<u32> {
+        let sizes = of.results.iter().map(|size| size.message_bytes);
+        sizes.filter(|bytes| figure_at(other, *bytes).is_none()).collect()
+    };
+    for (sizes, place) in
+        [(alone(result, earlier), "not in the earlier result"), (alone(earlier, result), "in the earlier result alone")]
+    {
+        if !sizes.is_empty() {
+            all.push(format!("not compared: {} ({place})", in_bytes(&sizes)));
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -161,3 +161,79 @@ fn what_a_test_does_not_measure_is_refused_before_it_runs() {
     }
     assert_eq!(Expected::Us(2.0).check(test("read-lat")), Ok(()));
 }
+
+fn from(earlier: PerfResult) -> Expected {
+    Expected::From { earlier: Box::new(earlier), within: 0.95 }
+}
+
+/// A sum of both directions of an earlier test, or the figure of several QPs, is no measure of one.
+#[test]
+fn an_earlier_result_of_another_kind_is_refused_before_the_test_and_fails_after_it() {
+    let now = result("write-bw", &[(65536, 100.0)]);
+    type Change = fn(&mut PerfResult);
+    let cases: [(Change, &str); 3] = [
+        (
+            |earlier| earlier.options.bidirectional = true,
+            "the earlier result is of both directions, this test of one direction",
+        ),
+        (|earlier| earlier.options.qps = 4, "the earlier result is of 4 QPs, this test of 1 QP"),
+        (
+            |earlier| earlier.results[0].message_bytes = 64,
+            "the earlier result has figures of other sizes than this test: 64 bytes",
+        ),
+    ];
+    for (change, wanted) in cases {
+        let mut earlier = now.clone();
+        change(&mut earlier);
+        let expected = from(earlier);
+        assert_eq!(expected.check_alike(&now.options).unwrap_err().to_string(), wanted);
+        assert!(!judge(&now, &[expected], None).unwrap().pass, "{wanted}");
+    }
+    assert_eq!(from(now.clone()).check_alike(&now.options), Ok(()));
+    assert_eq!(Expected::Gbps(1.0).check_alike(&now.options), Ok(()));
+    let empty = from(result("write-bw", &[(65536, f64::NAN)])).check_alike(&now.options);
+    assert_eq!(
+        empty.unwrap_err().to_string(),
+        "the earlier result has figures of other sizes than this test: none"
+    );
+}
+
+/// F84: missing data passes.
+#[test]
+fn a_size_without_a_figure_fails_where_the_earlier_result_has_one() {
+    let earlier = || from(result("write-bw", &[(64, 10.0), (4096, 100.0)]));
+    for missing in [f64::NAN, f64::INFINITY, 0.0] {
+        let now = result("write-bw", &[(64, 10.0), (4096, missing)]);
+        let wanted = "FAIL: no figure at 4096 bytes, where the earlier result has one";
+        assert_eq!(line(&now, earlier()), wanted, "{missing}");
+    }
+    let mut now = result("write-bw", &[(64, 10.0), (4096, 100.0)]);
+    now.results[0].bandwidth = None;
+    assert_eq!(line(&now, earlier()), "FAIL: no figure at 64 bytes, where the earlier result has one");
+}
+
+#[test]
+fn what_makes_a_comparison_weaker_is_told_beside_the_verdict() {
+    let now = result("write-bw", &[(64, 10.0), (4096, 100.0), (8192, 100.0)]);
+    let mut earlier = result("write-bw", &[(2, 1.0), (64, 10.0), (4096, 100.0), (8192, f64::NAN)]);
+    earlier.path_mtu_bytes = 1024;
+    earlier.loopback = Some("one HCA".into());
+    earlier.options.data_seed = Some(1);
+    earlier.options.rate_limit_gbps = Some(5.0);
+    let verdict = judge(&now, &[from(earlier)], None).unwrap();
+    assert!(verdict.pass);
+    let wanted = [
+        "the earlier result is of a path MTU of 1024 bytes, this one of a path MTU of 4096 bytes: ",
+        "the earlier result is of a loopback, this one of a fabric: ",
+        "the earlier result is of messages whose bytes were compared, this one of messages whose bytes were not ",
+        "the earlier result is of a rate limit of 5 Gbit/s, this one of no rate limit: ",
+        "not compared: 8192 bytes (not in the earlier result)",
+        "not compared: 2 bytes (in the earlier result alone)",
+    ];
+    assert_eq!(verdict.warnings.len(), wanted.len(), "{:?}", verdict.warnings);
+    for (warning, wanted) in verdict.warnings.iter().zip(wanted) {
+        assert!(warning.starts_with(wanted), "{warning}");
+    }
+    let alike = judge(&now, &[from(now.clone())], None).unwrap();
+    assert_eq!(alike.warnings, Vec::<String>::new());
+}
