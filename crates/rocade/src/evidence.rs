@@ -13,7 +13,7 @@ mod known;
 mod reach;
 mod stderr;
 
-pub(crate) use known::Known;
+pub(crate) use known::{Form, Known};
 pub(crate) use stderr::keep_stderr;
 
 /// The port that a test runs over, watched from before its first packet.

@@ -103,10 +103,15 @@ pub(crate) fn tell_error(error: &anyhow::Error) {
     tell(render_error(error).trim_end());
 }
 
+/// What to do about an error, where it says so.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
+    Some(&error.downcast_ref::<Advice>()?.hint)
+}
+
 fn render_error(error: &anyhow::Error) -> String {
     let mut text = format!("rocade: {error:#}\n");
-    if let Some(advice) = error.downcast_ref::<Advice>() {
-        text.push_str(&format!("hint: {}\n", advice.hint));
+    if let Some(hint) = hint(error) {
+        text.push_str(&format!("hint: {hint}\n"));
     }
     text
 }

@@ -25,7 +25,7 @@ use self::progress::ProgressLine;
 use self::refused::Refusal;
 use self::session::{Ended, Seen, Session, choose};
 use crate::cli::Output;
-use crate::evidence::{Known, keep_stderr};
+use crate::evidence::{Form, Known, keep_stderr};
 use crate::outcome::{Outcome, print};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, test: Test) -> anyhow::Result<Outcome> {
     let mut known = Known { host: Source { from: None }.read()?, ..Known::default() };
     match attempt(args, &options, meeting, &mut known) {
         Ok(ended) => conclude(args, ended, &expected),
-        Err(error) => known.conclude(test.name(), error),
+        Err(error) => known.conclude_as(Form::of(args.output), test.name(), error),
     }
 }
 

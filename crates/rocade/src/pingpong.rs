@@ -17,7 +17,7 @@ use rocade_verbs::device::Mtu;
 use rocade_verbs::pingpong::{HOP_LIMIT, Pingpong, Setup};
 
 use crate::cli::Output;
-use crate::evidence::{Known, Watch, keep_stderr};
+use crate::evidence::{Form, Known, Watch, keep_stderr};
 use crate::outcome::{Outcome, print};
 use crate::perf::cpus::{cpus_in_words, usable_cpus};
 use crate::perf::options::Where;
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
             report::tell_loopback(&result, args.output, args.as_stock)?;
             Ok(Outcome::Good)
         }
-        Err(error) => known.conclude("pingpong", error),
+        Err(error) => known.conclude_as(Form::of(args.output), "pingpong", error),
     }
 }
 

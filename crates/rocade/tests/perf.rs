@@ -30,7 +30,7 @@ fn every_test_takes_the_stock_letters_beside_long_names() {
     for test in TESTS {
         let many = if test.ends_with("bw") { "-q 4 -b -t 64 -Q 10" } else { "" };
         let line =
-            "-d nonexistent0 -i 1 -p 18516 -s 64 -n 100 -x 3 -F -m 1024 -S 1 -u 14 -o json --report_gbits";
+            "-d nonexistent0 -i 1 -p 18516 -s 64 -n 100 -x 3 -F -m 1024 -S 1 -u 14 -o table --report_gbits";
         let said = refused(&format!("{test} {line} {many} 127.0.0.1"));
         assert!(said.starts_with("rocade: no HCA"), "{said}");
         let long =
@@ -139,4 +139,22 @@ fn an_earlier_result_that_this_test_cannot_be_compared_with_is_refused_before_an
         let said = ask(&whole, &format!("write-bw --within={within}"));
         assert!(said.contains("a percentage is more than 0 and at most 100%"), "{said}");
     }
+}
+
+#[test]
+fn a_test_that_cannot_be_made_is_a_json_document_too_where_a_result_would_have_been_one() {
+    for test in TESTS.into_iter().chain(["pingpong"]) {
+        let output = run(&format!("{test} -d nonexistent0 -o json 127.0.0.1"));
+        assert_eq!(output.status.code(), Some(2), "{test}");
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let failure = &told["failure"];
+        assert_eq!((&told["test"], &failure["phase"], &failure["of_rdma"]), (&json!(test), &json!("opening"), &json!(false)));
+        let said = stderr(&output);
+        for (word, part) in [("rocade", "error"), ("cause", "cause"), ("hint", "cure")] {
+            let text = failure[part].as_str().unwrap();
+            assert!(!text.is_empty() && said.contains(&format!("{word}: {text}")), "{told}\n{said}");
+        }
+    }
+    // What is wrong with the command line is no test's failure.
+    assert!(refused("write-lat -o json -q 2").starts_with("rocade: write-lat: "));
 }

@@ -14,7 +14,7 @@ use rocade_verbs::{Library, VerbsError};
 use super::Service;
 use super::reception::Client;
 use crate::cli::Output;
-use crate::evidence::{Known, Watch};
+use crate::evidence::{Form, Known, Watch};
 use crate::outcome::print;
 use crate::perf::cpus::usable_cpus;
 use crate::perf::session::{Seen, Session, choose, connection_of};
@@ -41,7 +41,11 @@ pub(super) fn serve(service: &Service, client: &Client<Test>) -> anyhow::Result<
     if client.is_broken_off() {
         return Ok(());
     }
-    known.conclude(test, error.context(format!("client {from}"))).map(drop)
+    let form = match service.output {
+        Output::Table => Form::Words,
+        Output::Json => Form::Line(from),
+    };
+    known.conclude_as(form, test, error.context(format!("client {from}"))).map(drop)
 }
 
 /// Ahead of what is told of it.
