@@ -1,6 +1,7 @@
 //! Two ends of a test: what each tells the other, and what comes of it. The messages of a stock tool's exchange are
 //! text ↔ types here; sending them is not.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::gid::Choice;
 use crate::names::Gid;
 
+pub mod expect;
 mod message;
 pub mod perf;
 
@@ -91,4 +93,10 @@ pub struct PairResult {
     pub mbit_per_second: f64,
     /// Time of a full round trip.
     pub usec_per_iteration: f64,
+    /// Growth of this end's port counters during the test, those that grew.
+    #[serde(default)]
+    pub counters: BTreeMap<String, u64>,
+    /// Whether what was expected of it came; None where nothing was expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<perf::expect::Verdict>,
 }

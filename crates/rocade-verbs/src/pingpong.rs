@@ -25,7 +25,7 @@ mod handshake;
 mod run;
 
 use handshake::shake_hands;
-pub use run::Figures;
+pub use run::{Figures, SoFar};
 
 /// What a run is to be.
 #[derive(Debug, Clone)]

@@ -1,26 +1,31 @@
 //! `rocade pingpong`: proves RDMA between two ends, of which either may be ibv_rc_pingpong. Wires TCP, the choice of
 //! the GID, the run and its report together; each of them lives elsewhere.
 
+mod expectation;
 pub(crate) mod report;
 pub(crate) mod stock;
 
+use std::collections::BTreeMap;
 use std::net::TcpStream;
 
 use anyhow::Context;
 use clap::value_parser;
 use rocade_core::diagnose::End;
 use rocade_core::gid::{Choice, loopback};
+use rocade_core::pair::expect::judge;
 use rocade_core::pair::perf::Operation;
 use rocade_core::pair::{PairResult, Role};
 use rocade_verbs::Library;
 use rocade_verbs::device::Mtu;
 use rocade_verbs::pingpong::{HOP_LIMIT, Pingpong, Setup};
 
+use self::expectation::Expectations;
 use crate::cli::Output;
 use crate::evidence::{Form, Known, Watch, keep_stderr};
 use crate::outcome::{Outcome, print};
 use crate::perf::cpus::{cpus_in_words, usable_cpus};
 use crate::perf::options::Where;
+use crate::perf::progress::ProgressLine;
 use crate::perf::session::{choose, connection_of};
 use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
@@ -32,7 +37,8 @@ protocol has room for; `rocade send-lat` and its kin have them. With -c a client
 back unchanged, as any server returns them; a server checks that the client sends what ibv_rc_pingpong or `rocade \
 pingpong -c` sends.
 
-Exit code: 0 all round trips made, 1 RDMA failed, 2 the test could not be made.";
+Exit code: 0 all round trips made, and as expected; 1 RDMA failed, or they took longer than expected; 2 the test could \
+not be made.";
 
 /// Arguments of `rocade pingpong`.
 #[derive(Debug, clap::Args)]
@@ -80,6 +86,8 @@ pub(crate) struct Args {
     check: bool,
     #[command(flatten)]
     reach: Reach,
+    #[command(flatten)]
+    expectations: Expectations,
     /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -95,15 +103,18 @@ fn parse_mtu(text: &str) -> Result<Mtu, String> {
 
 /// Makes what needs no other end sure before it connects; then runs the test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
+    let expected = args.expectations.settle(args.size)?;
     let meeting = Meeting::begin(args.server.as_deref(), &args.reach, args.tcp_port, args.place.timeout())?;
     let mut known =
         Known { host: Source { from: None }.read()?, operation: Some(Operation::Send), ..Known::default() };
     known.sends = Some(true);
     match attempt(args, meeting, &mut known) {
-        Ok(result) => {
+        Ok(mut result) => {
+            result.verdict = judge(&result, &expected);
             print(&report::render_result(&result, args.output)?)?;
-            report::tell_loopback(&result, args.output, args.as_stock)?;
-            Ok(Outcome::Good)
+            report::tell_remarks(&result, args.output, args.as_stock)?;
+            let is_good = result.verdict.is_none_or(|verdict| verdict.pass);
+            Ok(if is_good { Outcome::Good } else { Outcome::Failed })
         }
         Err(error) => known.conclude_as(Form::of(args.output), "pingpong", error),
     }
@@ -144,6 +155,7 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
     let mut result = result?;
     let loopback = loopback(&known.host, &choice, &result.remote, known.connection);
     result.loopback = loopback.map(|loopback| loopback.to_string());
+    result.counters = known.watch.as_ref().map(|watch| watch.counted().all_grown()).unwrap_or_default();
     Ok(result)
 }
 
@@ -161,7 +173,8 @@ fn test(
         show(report::render_remote(remote))?;
     }
     connected?;
-    let figures = pingpong.run()?;
+    let mut line = ProgressLine::on_stderr();
+    let figures = pingpong.run(&mut |so_far| line.show_round_trips(&so_far))?;
     let seconds = figures.elapsed.as_secs_f64();
     Ok(PairResult {
         test: "pingpong".to_owned(),
@@ -179,6 +192,8 @@ fn test(
         seconds,
         mbit_per_second: figures.bytes as f64 * 8.0 / seconds / 1e6,
         usec_per_iteration: seconds * 1e6 / f64::from(args.iterations),
+        counters: BTreeMap::new(),
+        verdict: None,
     })
 }
 

@@ -303,7 +303,10 @@ fn under_the_names_of_perftest_whatever_fails_ends_with_1_as_there() {
         let unknown = run(&program, &["--no-such-option"]);
         let said = text(&unknown.stderr);
         assert!(said.contains("'--no-such-option'"), "{said}");
-        assert!(said.contains("\nhint: rocade has the options of perftest 6.06 and some of later ones'"), "{said}");
+        assert!(
+            said.contains("\nhint: rocade has the options of perftest 6.06 and some of later ones'"),
+            "{said}"
+        );
         // Understood as a whole: what it complains of is the HCA, not the command line.
         let line =
             "-d nonexistent0 -i 1 -p 18516 -s 64 -n 100 -x 3 -F -m 1024 -S 1 --report_gbits --tclass=106";

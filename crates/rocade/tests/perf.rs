@@ -76,7 +76,12 @@ fn options_of_perftest_that_rocade_lacks_are_refused_with_their_reason_under_its
         ] {
             let said = refused(&format!("{test} {option} 127.0.0.1"));
             assert!(said.starts_with(&format!("rocade: rocade has no {wanted}")), "{said}");
-            assert!(said.contains(&format!("\nhint: leave the option out, or take ib_{}", &test.replace('-', "_"))));
+            assert!(
+                said.contains(&format!(
+                    "\nhint: leave the option out, or take ib_{}",
+                    &test.replace('-', "_")
+                ))
+            );
         }
         let said = refused(&format!("{test} -c RC -d nonexistent0 -D 4 -f 1 127.0.0.1"));
         assert!(said.starts_with("rocade: no HCA"), "{said}");
@@ -131,6 +136,8 @@ fn an_earlier_result_that_this_test_cannot_be_compared_with_is_refused_before_an
         let said = ask(&whole, line);
         assert!(said.starts_with(&format!("rocade: nothing to judge: {wanted}\nhint: ")), "{said}");
     }
+    let said = ask(&whole, "pingpong");
+    assert!(said.starts_with("rocade: --expect-from ") && said.contains("\nhint: it takes"), "{said}");
     for part in [0, 1, whole.len() / 2, whole.len() - 1] {
         let said = ask(&whole[..part], "write-bw");
         assert!(said.starts_with("rocade: --expect-from ") && said.contains("\nhint: it takes"), "{said}");
@@ -148,7 +155,10 @@ fn a_test_that_cannot_be_made_is_a_json_document_too_where_a_result_would_have_b
         assert_eq!(output.status.code(), Some(2), "{test}");
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
         let failure = &told["failure"];
-        assert_eq!((&told["test"], &failure["phase"], &failure["of_rdma"]), (&json!(test), &json!("opening"), &json!(false)));
+        assert_eq!(
+            (&told["test"], &failure["phase"], &failure["of_rdma"]),
+            (&json!(test), &json!("opening"), &json!(false))
+        );
         let said = stderr(&output);
         for (word, part) in [("rocade", "error"), ("cause", "cause"), ("hint", "cure")] {
             let text = failure[part].as_str().unwrap();

@@ -20,6 +20,27 @@ pub struct Figures {
     pub elapsed: Duration,
 }
 
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SoFar {
+    /// Round trips made.
+    pub done: u32,
+    /// As many as there will be.
+    pub of: u32,
+    /// Since the first send, or the wait for it.
+    pub elapsed: Duration,
+}
+
+impl SoFar {
+    /// Time so far over round trips so far, µs.
+    pub fn round_trip_us(&self) -> f64 {
+        self.elapsed.as_nanos() as f64 / f64::from(self.done.max(1)) / 1e3
+    }
+}
+
+/// Distance of two looks at how far it is, and how many messages lie between two looks at the clock for it.
+const PROGRESS: Duration = Duration::from_millis(200);
+const CLOCKED: u32 = 16;
 /// Numbers of the work requests.
 const SEND: u64 = 2;
 const RECEIVE: u64 = 1;
@@ -40,8 +61,8 @@ struct Progress {
 impl Pingpong {
     /// Runs to the end of all round trips. With `check_data` a client fills each message with bytes of its own and
     /// compares what comes back, which any server returns as it came; a server compares what a client of either kind
-    /// must send. A size other than ours is an error at once.
-    pub fn run(&self) -> Result<Figures, VerbsError> {
+    /// must send. A size other than ours is an error at once. `seen` hears how far it is, five times a second at most.
+    pub fn run(&self, seen: &mut dyn FnMut(SoFar)) -> Result<Figures, VerbsError> {
         let bytes = self.setup.message_bytes as usize;
         let mut progress = Progress {
             sent: 0,
@@ -56,8 +77,14 @@ impl Pingpong {
             self.send(&mut progress)?;
         }
         let start = Instant::now();
+        let mut due = PROGRESS;
         while progress.sent < self.setup.iterations || progress.received < self.setup.iterations {
             self.step(&mut progress)?;
+            if progress.received.is_multiple_of(CLOCKED) && start.elapsed() >= due {
+                let elapsed = start.elapsed();
+                due = elapsed + PROGRESS;
+                seen(SoFar { done: progress.received, of: self.setup.iterations, elapsed });
+            }
         }
         let messages = 2 * u64::from(self.setup.iterations);
         Ok(Figures { bytes: messages * bytes as u64, elapsed: start.elapsed() })

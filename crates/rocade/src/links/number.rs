@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_strtol_reads_them_with_base_0() {
-        for (text, wanted) in [("0", 0), ("104", 104), ("0x68", 104), ("0X68", 104), ("0150", 104), ("00", 0)] {
+        for (text, wanted) in [("0", 0), ("104", 104), ("0x68", 104), ("0X68", 104), ("0150", 104), ("00", 0)]
+        {
             assert_eq!(number::<u8>(text), Ok(wanted), "{text}");
         }
         for wrong in ["", "x", "0x", "-1", "+1", "0x-1", "08", "1 ", "256", "0x100", "1.5"] {

@@ -46,7 +46,9 @@ fn measure(args: &Args, test: Test) -> anyhow::Result<Outcome> {
     }
     let options = args.settle(test)?;
     if let Some(odd) = args.odd_mtu() {
-        tell(&format!("rocade: an MTU is 256, 512, 1024, 2048 or 4096, and not {odd}: the port's own is taken"));
+        tell(&format!(
+            "rocade: an MTU is 256, 512, 1024, 2048 or 4096, and not {odd}: the port's own is taken"
+        ));
     }
     let role = if args.host.is_some() { Role::Client } else { Role::Server };
     let mut output = Output { args, role, connected: None, rows: vec![], failed: None };

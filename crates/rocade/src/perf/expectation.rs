@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rocade_core::pair::Role;
+use rocade_core::pair::perf::Options;
 use rocade_core::pair::perf::expect::Expected;
-use rocade_core::pair::perf::{Options, PerfResult};
 
 use crate::outcome::Advice;
 
@@ -44,7 +44,10 @@ impl Expectations {
         }));
         all.extend(self.expect_us.map(Expected::Us));
         if let Some(file) = &self.expect_from {
-            all.push(Expected::From { earlier: Box::new(read(file)?), within: self.within });
+            all.push(Expected::From {
+                earlier: Box::new(read(file, |text| serde_json::from_str(text))?),
+                within: self.within,
+            });
         }
         for expected in &all {
             let hint = format!("expect what {test} measures");
@@ -58,14 +61,16 @@ impl Expectations {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<PerfResult> {
+/// An earlier result.
+pub(crate) fn read<T>(file: &Path, parse: fn(&str) -> serde_json::Result<T>) -> anyhow::Result<T> {
     let hint = "it takes a file that a test wrote with `-o json > FILE`";
     let advice = || Advice::new(format!("--expect-from {}", file.display()), hint);
     let text = std::fs::read_to_string(file).with_context(advice)?;
-    serde_json::from_str(&text).with_context(advice)
+    parse(&text).with_context(advice)
 }
 
-fn parse_us(text: &str) -> Result<f64, String> {
+/// A time that is not nothing.
+pub(crate) fn parse_us(text: &str) -> Result<f64, String> {
     positive(text).ok_or_else(|| "a latency is a number of microseconds, more than 0".to_owned())
 }
 
@@ -77,11 +82,13 @@ fn parse_gbps(text: &str) -> Result<Gbps, String> {
     if text.ends_with('%') {
         return parse_percent(text).map(Gbps::Share);
     }
-    positive(text).map(Gbps::Absolute).ok_or_else(|| "a bandwidth is a number of 10⁹ bit/s, or as 90%".to_owned())
+    positive(text)
+        .map(Gbps::Absolute)
+        .ok_or_else(|| "a bandwidth is a number of 10⁹ bit/s, or as 90%".to_owned())
 }
 
 /// A part of one; the sign may be left out.
-fn parse_percent(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     let share = number.map(|percent: f64| percent / 100.0).filter(|share| (0.001..=1.0).contains(share));
     share.ok_or_else(|| "a percentage is more than 0 and at most 100%".to_owned())

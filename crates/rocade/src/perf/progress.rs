@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rocade_core::pair::perf::Measure;
 use rocade_verbs::perftest::Progress;
+use rocade_verbs::pingpong::SoFar;
 
 use super::size::size_in_words;
 
@@ -28,9 +29,18 @@ impl ProgressLine {
 
     /// Shows how far it is, unless the run is short so far.
     pub(crate) fn show(&mut self, progress: &Progress) {
-        if self.terminal && progress.elapsed >= QUIET {
+        self.put(progress.elapsed, || render(progress));
+    }
+
+    /// The same of a pingpong.
+    pub(crate) fn show_round_trips(&mut self, so_far: &SoFar) {
+        self.put(so_far.elapsed, || render_round_trips(so_far));
+    }
+
+    fn put(&mut self, elapsed: Duration, words: impl FnOnce() -> String) {
+        if self.terminal && elapsed >= QUIET {
             self.shown = true;
-            let _ = write!(stderr(), "{BACK}{}", render(progress)).and_then(|()| stderr().flush());
+            let _ = write!(stderr(), "{BACK}{}", words()).and_then(|()| stderr().flush());
         }
     }
 
@@ -46,6 +56,15 @@ impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+fn render_round_trips(so_far: &SoFar) -> String {
+    let share = u64::from(so_far.done.min(so_far.of)) * 100 / u64::from(so_far.of.max(1));
+    format!(
+        "{share} % in {:.0} s, {:.2} us a round trip",
+        so_far.elapsed.as_secs_f64(),
+        so_far.round_trip_us()
+    )
 }
 
 fn render(progress: &Progress) -> String {
@@ -78,6 +97,8 @@ mod tests {
         };
         assert_eq!(render(&progress), "64K: 25 % in 2 s, 0.27 Gbit/s");
         assert_eq!(render(&Progress { of: None, ..progress }), "64K: 1250 messages in 2 s, 0.27 Gbit/s");
+        let so_far = SoFar { done: 250, of: 1000, elapsed: Duration::from_millis(2400) };
+        assert_eq!(render_round_trips(&so_far), "25 % in 2 s, 9600.00 us a round trip");
         let latency = |operation| {
             let test = Test { operation, measure: Measure::Latency };
             render(&Progress { test, message_bytes: 2, ..progress })

@@ -100,9 +100,17 @@ pub(crate) const REFUSED: &[Refused] = &[
     long("use_hl", true, ACCELERATOR),
     long("use_mlu", true, ACCELERATOR),
     long("use-null-mr", false, MEMORY),
-    long("payload_file_path", true, "what messages carry is a pattern of its own, which `rocade` compares with --check"),
+    long(
+        "payload_file_path",
+        true,
+        "what messages carry is a pattern of its own, which `rocade` compares with --check",
+    ),
     long("data_validation", false, "`rocade` at both ends compares every byte with --check"),
-    long("flow_label", true, "the flow label is 0, and RoCE v2's UDP source port what the driver makes of it"),
+    long(
+        "flow_label",
+        true,
+        "the flow label is 0, and RoCE v2's UDP source port what the driver makes of it",
+    ),
     long("write_with_imm", false, "it tests writes and sends, and no writes with immediate data"),
     long("unsolicited_write", false, "it tests writes and sends, and no writes with immediate data"),
     long("use_ooo", false, ORDER),
@@ -127,7 +135,7 @@ pub(crate) struct Refusal<const NATIVE: bool>(Option<&'static Refused>);
 
 impl<const NATIVE: bool> Refusal<NATIVE> {
     fn options() -> impl Iterator<Item = &'static Refused> {
-        let tables = if NATIVE { TABLES } else { &[] };
+        let tables: &'static [Refused] = if NATIVE { TABLES } else { &[] };
         REFUSED.iter().chain(tables)
     }
 
@@ -156,7 +164,8 @@ impl<const NATIVE: bool> clap::Args for Refusal<NATIVE> {
 
 impl<const NATIVE: bool> FromArgMatches for Refusal<NATIVE> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_given = |option: &&Refused| matches.value_source(option.long) == Some(ValueSource::CommandLine);
+        let is_given =
+            |option: &&Refused| matches.value_source(option.long) == Some(ValueSource::CommandLine);
         Ok(Refusal(Self::options().find(is_given)))
     }
 

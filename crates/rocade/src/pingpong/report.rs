@@ -36,16 +36,26 @@ pub(super) fn render_remote(remote: &Endpoint) -> String {
     format!("  remote address: {remote}\n")
 }
 
-/// That no fabric was in the test: a third line of the table, but not among the stock tool's own; JSON has it.
-pub(super) fn tell_loopback(result: &PairResult, output: Output, as_stock: bool) -> anyhow::Result<()> {
-    match (&result.loopback, output, as_stock) {
-        (Some(loopback), Output::Table, false) => print(&format!("{loopback}\n")),
-        (Some(loopback), Output::Table, true) => {
-            tell(&format!("rocade: {loopback}"));
+/// That no fabric was in the test, and the verdict: further lines of the table, but not among the stock tool's own; JSON
+/// has them.
+pub(super) fn tell_remarks(result: &PairResult, output: Output, as_stock: bool) -> anyhow::Result<()> {
+    match (output, as_stock) {
+        (Output::Json, _) => Ok(()),
+        (Output::Table, false) => print(&render_remarks(result)),
+        (Output::Table, true) => {
+            result.loopback.iter().for_each(|loopback| tell(&format!("rocade: {loopback}")));
             Ok(())
         }
-        _ => Ok(()),
     }
+}
+
+fn render_remarks(result: &PairResult) -> String {
+    let mut lines: Vec<String> = result.loopback.iter().cloned().collect();
+    if let Some(verdict) = &result.verdict {
+        lines.push(verdict.line());
+        lines.extend(verdict.warnings.iter().map(|warning| format!("warning: {warning}")));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// The two lines of figures (the addresses were printed before), or all as JSON.
@@ -66,7 +76,10 @@ pub(super) fn render_result(result: &PairResult, output: Output) -> anyhow::Resu
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use rocade_core::pair::Role;
+    use rocade_core::pair::perf::expect::Verdict;
     use rocade_core::{Gid, PortNum};
 
     use super::*;
@@ -100,6 +113,8 @@ mod tests {
             seconds: 0.117,
             mbit_per_second: 560.136,
             usec_per_iteration: 117.0,
+            counters: BTreeMap::from([("sent_pkts".to_owned(), 2000)]),
+            verdict: None,
         }
     }
 
@@ -121,5 +136,14 @@ mod tests {
     fn the_json_reads_back_as_the_result() {
         let json = render_result(&result(), Output::Json).unwrap();
         assert_eq!(serde_json::from_str::<PairResult>(&json).unwrap(), result());
+    }
+
+    #[test]
+    fn loopback_and_verdict_are_lines_of_their_own() {
+        assert_eq!(render_remarks(&result()), "");
+        let verdict = Verdict { pass: true, reason: "short".into(), warnings: vec!["other MTU".into()] };
+        let loopback = Some("loopback, not fabric: both ends are on rxe0".to_owned());
+        let told = render_remarks(&PairResult { loopback, verdict: Some(verdict), ..result() });
+        assert_eq!(told, "loopback, not fabric: both ends are on rxe0\nPASS: short\nwarning: other MTU\n");
     }
 }

@@ -7,6 +7,7 @@ use rocade_core::{HcaName, PortNum};
 use rocade_verbs::device::Mtu;
 use rocade_verbs::pingpong::HOP_LIMIT;
 
+use super::expectation::Expectations;
 use crate::cli::Output;
 use crate::links::number::{number, within};
 use crate::links::{ended, unread};
@@ -27,22 +28,22 @@ pub(crate) struct Args {
     #[arg(short = 'd', long)]
     ib_dev: Option<HcaName>,
     /// Port of the HCA
-    #[arg(short, long, value_parser = |text: &str| within(text, 1..=255), default_value_t = 1)]
+    #[arg(short, long, value_parser = |text: &str| within::<u32>(text, 1..=255), default_value_t = 1)]
     ib_port: u32,
     /// Bytes of a message
-    #[arg(short, long, value_parser = |text: &str| within(text, 1..=1 << 30), default_value_t = 4096)]
+    #[arg(short, long, value_parser = |text: &str| within::<u32>(text, 1..=1 << 30), default_value_t = 4096)]
     size: u32,
     /// Path MTU in bytes
     #[arg(short, long, value_parser = mtu, default_value = "1024")]
     mtu: Mtu,
     /// Receives kept posted
-    #[arg(short, long, value_parser = |text: &str| within(text, 1..=1 << 20), default_value_t = 500)]
+    #[arg(short, long, value_parser = |text: &str| within::<u32>(text, 1..=1 << 20), default_value_t = 500)]
     rx_depth: u32,
     /// Round trips
     #[arg(short = 'n', long, value_parser = |text: &str| within(text, 1..=u32::MAX), default_value_t = 1000)]
     iters: u32,
     /// Service level
-    #[arg(short = 'l', long, value_parser = |text: &str| within(text, 0..=15), default_value_t = 0)]
+    #[arg(short = 'l', long, value_parser = |text: &str| within::<u8>(text, 0..=15), default_value_t = 0)]
     sl: u8,
     /// Sleep until something completes
     #[arg(short, long)]
@@ -125,6 +126,7 @@ impl Args {
             hop_limit: HOP_LIMIT,
             check: self.chk,
             reach: Reach::default(),
+            expectations: Expectations::default(),
             output: Output::Table,
             as_stock: true,
         })

@@ -112,7 +112,7 @@ fn serve_pingpong(service: &Service, client: &Client<Test>, known: &mut Known) -
     let connected = pingpong.connect(&client.stream);
     known.remote.endpoint = pingpong.remote().copied();
     connected?;
-    let seconds = pingpong.run()?.elapsed.as_secs_f64();
+    let seconds = pingpong.run(&mut |_| ())?.elapsed.as_secs_f64();
     let remote = pingpong.remote();
     let loopback = remote.and_then(|remote| loopback(&known.host, &choice, remote, known.connection));
     Ok(PingpongLine {

@@ -223,7 +223,9 @@ fn judge_from(result: &PerfResult, earlier: &PerfResult, within: f64) -> Verdict
         }
     }
     match worst {
-        Some((ratio, reason)) => Verdict { pass: ratio >= 1.0, reason, warnings: differences(result, earlier) },
+        Some((ratio, reason)) => {
+            Verdict { pass: ratio >= 1.0, reason, warnings: differences(result, earlier) }
+        }
         None => verdict(false, "no size is in both this result and the earlier one".into()),
     }
 }
@@ -245,35 +247,48 @@ fn compare(measure: Measure, bytes: u32, now: f64, then: f64, within: f64) -> (f
     }
 }
 
+/// What two results differ in, if they do, and what that means.
+pub(crate) fn differ(earlier: String, now: String, means: &str) -> Option<String> {
+    let words = || format!("the earlier result is of {earlier}, this one of {now}: {means}");
+    (earlier != now).then(words)
+}
+
+/// What a test ran over, for [`differ`].
+pub(crate) fn over(loopback: bool) -> String {
+    if loopback { "a loopback" } else { "a fabric" }.to_owned()
+}
+
+/// What was done with the bytes of its messages.
+pub(crate) fn compared(were: bool) -> String {
+    format!("messages whose bytes were {}compared", if were { "" } else { "not " })
+}
+
 /// What makes the comparison weaker than it looks.
 fn differences(result: &PerfResult, earlier: &PerfResult) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut differ = |what: &str, now: String, then: String| {
-        if now != then {
-            all.push(format!("the earlier result is of {then}, this one of {now}: {what}"));
-        }
-    };
     let mtu = |result: &PerfResult| format!("a path MTU of {} bytes", result.path_mtu_bytes);
-    differ("headers take another share", mtu(result), mtu(earlier));
-    let between = |result: &PerfResult| if result.loopback.is_some() { "a loopback" } else { "a fabric" }.to_owned();
-    differ("no fabric was in between in one of them", between(result), between(earlier));
-    let checked = |result: &PerfResult| match result.options.data_seed {
-        Some(_) => "messages whose bytes were compared".to_owned(),
-        None => "messages whose bytes were not compared".to_owned(),
-    };
-    differ("to compare takes time between messages", checked(result), checked(earlier));
+    let between = |result: &PerfResult| over(result.loopback.is_some());
+    let bytes = |result: &PerfResult| compared(result.options.data_seed.is_some());
     let limit = |result: &PerfResult| match result.options.rate_limit_gbps {
         Some(gbps) => format!("a rate limit of {gbps} Gbit/s"),
         None => "no rate limit".to_owned(),
     };
-    differ("it bounds the figure", limit(result), limit(earlier));
+    let mut all: Vec<String> = [
+        differ(mtu(earlier), mtu(result), "headers take another share"),
+        differ(between(earlier), between(result), "one of them says nothing of a fabric"),
+        differ(bytes(earlier), bytes(result), "comparing takes time between messages"),
+        differ(limit(earlier), limit(result), "it bounds the figure"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let alone = |of: &PerfResult, other: &PerfResult| -> Vec<u32> {
         let sizes = of.results.iter().map(|size| size.message_bytes);
         sizes.filter(|bytes| figure_at(other, *bytes).is_none()).collect()
     };
-    for (sizes, place) in
-        [(alone(result, earlier), "not in the earlier result"), (alone(earlier, result), "in the earlier result alone")]
-    {
+    for (sizes, place) in [
+        (alone(result, earlier), "not in the earlier result"),
+        (alone(earlier, result), "in the earlier result alone"),
+    ] {
         if !sizes.is_empty() {
             all.push(format!("not compared: {} ({place})", in_bytes(&sizes)));
         }

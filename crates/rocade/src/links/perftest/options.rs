@@ -203,11 +203,13 @@ impl Args {
             return Some((format!("connection type {}", self.connection), why, hint));
         }
         if !matches!(self.rate_units.as_str(), "g" | "M") {
-            let (why, hint) = ("a limit is of what is sent, and not of packets", "give --rate_units=g, or M for MiB/s");
+            let (why, hint) =
+                ("a limit is of what is sent, and not of packets", "give --rate_units=g, or M for MiB/s");
             return Some((format!("--rate_units={}", self.rate_units), why, hint));
         }
         let kind = self.rate_limit_type.as_deref().filter(|kind| *kind != "SW")?;
-        let (why, hint) = ("a limit is kept by this process, and not by the HCA", "give --rate_limit_type=SW");
+        let (why, hint) =
+            ("a limit is kept by this process, and not by the HCA", "give --rate_limit_type=SW");
         Some((format!("--rate_limit_type={kind}"), why, hint))
     }
 

@@ -97,7 +97,8 @@ fn the_stock_letters_make_the_stock_test() {
 /// The tools read nearly every number with strtol(3) of base 0.
 #[test]
 fn numbers_may_be_hexadecimal_and_octal() {
-    let options = settle("ib_write_bw", "--tclass=0x68 -s 0x10000 -n 0x10 -q 02 -t 0x20 -S 0x3 --pkey_index=0x1");
+    let options =
+        settle("ib_write_bw", "--tclass=0x68 -s 0x10000 -n 0x10 -q 02 -t 0x20 -S 0x3 --pkey_index=0x1");
     assert_eq!((options.traffic_class, options.sizes), (104, Sizes::One(65536)));
     assert_eq!((options.amount, options.qps, options.tx_depth), (Amount::Iterations(16), 2, 16));
     assert_eq!((options.service_level, options.pkey_index), (3, 1));

@@ -224,7 +224,7 @@ fn what_makes_a_comparison_weaker_is_told_beside_the_verdict() {
     assert!(verdict.pass);
     let wanted = [
         "the earlier result is of a path MTU of 1024 bytes, this one of a path MTU of 4096 bytes: ",
-        "the earlier result is of a loopback, this one of a fabric: ",
+        "the earlier result is of a loopback, this one of a fabric: one of them",
         "the earlier result is of messages whose bytes were compared, this one of messages whose bytes were not ",
         "the earlier result is of a rate limit of 5 Gbit/s, this one of no rate limit: ",
         "not compared: 8192 bytes (not in the earlier result)",
