@@ -52,7 +52,7 @@ pub struct Setup {
     pub options: Options,
     /// The larger of both ends' pages and lines: [`conversation::Greeting::memory`].
     pub memory: Memory,
-    /// For each completion, and each message of the exchange that does not wait for the other end's run.
+    /// For each completion, or as long as what lies before it may take ([`Options::silence`]).
     pub timeout: Duration,
     /// Take the buffers from the host's reserve of 2 MiB pages.
     pub hugepages: bool,

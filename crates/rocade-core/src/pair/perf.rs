@@ -17,6 +17,7 @@ pub mod expect;
 pub mod message;
 pub mod negotiation;
 pub mod order;
+mod pace;
 mod settle;
 pub mod statistics;
 
@@ -155,7 +156,7 @@ pub struct Options {
     pub tx_depth: u32,
     /// Receives that each QP keeps posted, not 0; for sends only.
     pub rx_depth: u32,
-    /// Every n-th send of a QP makes a completion, not 0.
+    /// Every n-th send of a QP makes a completion, not 0; in a test of several sizes see [`Options::moderation`].
     pub cq_moderation: u32,
     /// Messages up to this size go inline, bytes; as far as the provider can.
     pub inline_bytes: u32,

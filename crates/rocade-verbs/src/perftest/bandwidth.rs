@@ -37,7 +37,7 @@ impl Perftest {
         let warm_up = self.warm_up(is_stock);
         let sender = self.is_sender().then(|| self.sender(message_bytes, seed)).transpose()?;
         let receiver = self.receiver(message_bytes, seed, warm_up)?;
-        let mut traffic = self.traffic(sender, receiver);
+        let mut traffic = self.traffic(message_bytes, sender, receiver);
         conversation.before_size()?;
         let result = match (&traffic.sender, &traffic.receiver) {
             (None, None) => Ok(None),
@@ -60,12 +60,14 @@ impl Perftest {
         if options.warm_up && is_possible { u64::from(options.tx_depth) } else { 0 }
     }
 
-    fn traffic(&self, sender: Option<Sender>, receiver: Option<Receiver>) -> Traffic<'_> {
+    fn traffic(&self, message_bytes: u32, sender: Option<Sender>, receiver: Option<Receiver>) -> Traffic<'_> {
+        let options = &self.setup.options;
+        let longest = options.silence(message_bytes, self.setup.timeout);
         Traffic {
             cq: &self.cq,
             region: &self.region,
             batch: Batch::new(),
-            silence: Silence::new(&self.cq, self.setup.timeout, self.setup.options.events),
+            silence: Silence::new(&self.cq, longest, options.events),
             sender,
             receiver,
         }
@@ -149,7 +151,7 @@ impl Perftest {
         // Long enough for any chain, and a whole number of rounds through the offsets.
         let rounds = (TOGETHER as usize).div_ceil(offsets.len());
         let slots: Vec<Slot> = (0..rounds).flat_map(|_| offsets.iter().copied().map(slot)).collect();
-        let (operation, moderation) = (options.test.operation, options.cq_moderation.min(depth));
+        let (operation, moderation) = (options.test.operation, options.moderation(message_bytes).min(depth));
         SendRing::new(&self.qps[at], &self.region, operation, &slots, self.inline_bytes, moderation, tag(at))
     }
 }

@@ -77,6 +77,7 @@ impl Perftest {
             Amount::Seconds(seconds) => (None, Some(u64::from(seconds) * 1_000_000_000)),
         };
         let is_write = options.test.operation == Operation::Write;
+        let longest = options.silence(message_bytes, self.setup.timeout);
         let patterns =
             |seed| (Pattern::new(seed, self.setup.role, 0), Pattern::new(seed, self.setup.role.other(), 0));
         Ok(Turn {
@@ -87,7 +88,7 @@ impl Perftest {
             cq: &self.cq,
             region: &self.region,
             batch: Batch::new(),
-            silence: Silence::new(&self.cq, self.setup.timeout, options.events),
+            silence: Silence::new(&self.cq, longest, options.events),
             ring,
             receives,
             flags: is_write.then(|| self.flags(own + bytes - 1, remote + bytes - 1)).transpose()?,

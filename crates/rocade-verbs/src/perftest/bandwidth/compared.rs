@@ -21,7 +21,7 @@ impl Perftest {
         let depth = u64::from(self.depth(Some(seed)));
         let sender = self.is_sender().then(|| self.sender(message_bytes, None)).transpose()?;
         let is_sender = sender.is_some();
-        let mut traffic = self.traffic(sender, None);
+        let mut traffic = self.traffic(message_bytes, sender, None);
         if let Some(sender) = &mut traffic.sender {
             sender.depth = depth;
         }
