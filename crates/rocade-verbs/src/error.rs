@@ -253,7 +253,10 @@ impl Ended {
         match self {
             Ended::Whole => format!("{bytes} came"),
             Ended::Closed => format!("the other end closed the connection after {bytes}"),
-            Ended::TimeUp { after } => format!("the time of {} s was up after {bytes}", after.as_secs_f32()),
+            Ended::TimeUp { after } => {
+                let seconds = (after.as_secs_f32() * 10.0).round() / 10.0;
+                format!("the time of {seconds} s was up after {bytes}")
+            }
             Ended::Broke => format!("the connection broke after {bytes}"),
         }
     }

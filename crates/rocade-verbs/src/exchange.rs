@@ -29,20 +29,26 @@ pub fn receive<const N: usize>(
     Ok(message)
 }
 
-/// Fills a message, within the timeout in all; None waits for as long as the connection lives.
+/// Of a message that has begun, as each is written at once.
+const REST: Duration = Duration::from_secs(5);
+
+/// Fills a message, within the timeout in all; None waits for its begin for as long as the connection lives.
 pub(crate) fn fill(
     stream: &TcpStream,
     message: &mut [u8],
     what: &str,
     timeout: Option<Duration>,
 ) -> Result<(), VerbsError> {
-    let start = Instant::now();
+    let (mut start, mut timeout) = (Instant::now(), timeout);
     let mut filled = 0;
     while filled < message.len() {
         let (end, source) = match read_before(start, timeout, stream, &mut message[filled..]) {
             Ok(0) => (Ended::Closed, None),
             Ok(count) => {
                 filled += count;
+                if timeout.is_none() {
+                    (start, timeout) = (Instant::now(), Some(REST));
+                }
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -146,6 +152,19 @@ mod tests {
             }
         });
         assert!(text.contains("the time of 0.2 s was up after"), "{text}");
+    }
+
+    #[test]
+    fn a_message_without_a_limit_is_waited_for_until_it_begins() {
+        let stream = connected_to(|mut peer| {
+            thread::sleep(2 * SHORT);
+            peer.write_all(b"1234").unwrap();
+            let _ = (&peer).read(&mut [0]);
+        });
+        let start = Instant::now();
+        let error = fill(&stream, &mut [0; 8], "an address", None).unwrap_err().to_string();
+        assert_eq!(error, "wanted an address; the time of 5 s was up after 4 bytes: `1234`");
+        assert!(start.elapsed() >= 2 * SHORT + REST);
     }
 
     #[test]

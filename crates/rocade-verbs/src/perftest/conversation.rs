@@ -1,6 +1,6 @@
 //! The exchange of a bandwidth or latency test over a connected stream, with perftest or with rocade at the other end:
 //! what is due when is `rocade_core::pair::perf::order`'s, the bytes are `message`'s and `block`'s. Each message has its
-//! timeout; the wait for the end of a run has one of its own.
+//! timeout; the first after a run has a time of its own, which is `pace`'s.
 
 use std::cell::Cell;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rocade_core::pair::Role;
 use rocade_core::pair::perf::message::{Key, Memory, Report, Unit};
 use rocade_core::pair::perf::order::{Order, Step};
-use rocade_core::pair::perf::{Amount, EndFacts, Measure, Options, SizeResult, of_both};
+use rocade_core::pair::perf::{EndFacts, Measure, Options, SizeResult, of_both};
 
 use crate::error::VerbsError;
 use crate::exchange;
@@ -28,7 +28,6 @@ pub struct Conversation<'a> {
     stream: &'a TcpStream,
     role: Role,
     timeout: Duration,
-    patience: Option<Duration>,
     unit: Unit,
     greeting: &'a Greeting,
     order: Order,
@@ -38,6 +37,10 @@ pub struct Conversation<'a> {
     measured: Option<SizeResult>,
     /// What both ends print.
     found: Vec<SizeResult>,
+    /// When the run of the latest size began.
+    began: Instant,
+    /// The other end has spoken since.
+    is_heard: bool,
     /// When a closed connection was first seen.
     closed_since: Cell<Option<Instant>>,
 }
@@ -60,19 +63,11 @@ impl<'a> Conversation<'a> {
             Peer::Rocade { .. } => Order::own(),
             Peer::Stock { .. } => Order::stock(options),
         };
-        let patience = match options.amount {
-            Amount::Seconds(seconds) => {
-                let sizes = options.sizes.each().len() as u32;
-                Some(timeout + Duration::from_secs(u64::from(seconds)) * sizes)
-            }
-            Amount::Iterations(_) => None,
-        };
         let (own, remote, found) = (vec![], vec![], vec![]);
         Conversation {
             stream,
             role,
             timeout,
-            patience,
             unit,
             greeting,
             order,
@@ -80,14 +75,10 @@ impl<'a> Conversation<'a> {
             remote,
             measured: None,
             found,
+            began: Instant::now(),
+            is_heard: true,
             closed_since: Cell::new(None),
         }
-    }
-
-    /// Longest wait for the other end while it runs; None for as long as the connection lives, which is the default
-    /// unless the test is one by time.
-    pub fn set_patience(&mut self, patience: Option<Duration>) {
-        self.patience = patience;
     }
 
     /// What both ends do.
@@ -119,25 +110,27 @@ impl<'a> Conversation<'a> {
     /// Exchanges keys, one a QP, up to where each end connects its QPs.
     pub fn open(&mut self, own: Vec<Key>) -> Result<Vec<Key>, VerbsError> {
         self.own = own;
-        self.walk(|order| &order.opening, Some(self.timeout))?;
+        self.walk(|order| &order.opening)?;
         self.check_keys()?;
         Ok(self.remote.clone())
     }
 
     /// To be called once all QPs are connected: the other end's are on return.
     pub fn connected(&mut self) -> Result<(), VerbsError> {
-        self.walk(|order| &order.connected, Some(self.timeout))
+        self.walk(|order| &order.connected)
     }
 
     /// To be called ahead of each size, with its receives posted: where a tool has it so, the other end's are on return.
     pub fn before_size(&mut self) -> Result<(), VerbsError> {
-        self.walk(|order| &order.before_each, Some(self.timeout))
+        self.walk(|order| &order.before_each)?;
+        (self.began, self.is_heard) = (Instant::now(), false);
+        Ok(())
     }
 
     /// To be called once this end has run a size, or at once by an end that runs nothing itself: where a tool has it so,
     /// the other end has run it too on return.
     pub fn after_size(&mut self) -> Result<(), VerbsError> {
-        self.walk(|order| &order.after_each, self.patience)
+        self.walk(|order| &order.after_each)
     }
 
     /// Tells what this end found of a size, None if it measured nothing; returns what both ends print of it, None if
@@ -145,7 +138,7 @@ impl<'a> Conversation<'a> {
     pub fn tell(&mut self, measured: Option<SizeResult>) -> Result<Option<SizeResult>, VerbsError> {
         let known = self.found.len();
         self.measured = measured;
-        self.walk(|order| &order.found_each, self.patience)?;
+        self.walk(|order| &order.found_each)?;
         let is_told = self.order.found_each.iter().any(|step| matches!(step, Step::Report | Step::Results));
         if !is_told {
             self.found.extend(self.measured.clone());
@@ -155,7 +148,7 @@ impl<'a> Conversation<'a> {
 
     /// The last messages; what both ends print, one a size.
     pub fn finish(mut self) -> Result<Vec<SizeResult>, VerbsError> {
-        self.walk(|order| &order.closing, self.patience)?;
+        self.walk(|order| &order.closing)?;
         if !self.is_own() {
             self.say_done();
         }
@@ -202,15 +195,25 @@ impl<'a> Conversation<'a> {
 
     /// Between two ends of rocade: both hear whether both go on.
     pub fn agree(&mut self, go_on: bool) -> Result<bool, VerbsError> {
-        self.swap_go_on(go_on, self.patience)
+        self.swap_go_on(go_on, self.wait())
     }
 
     fn is_own(&self) -> bool {
         matches!(self.greeting.peer, Peer::Rocade { .. })
     }
 
-    fn walk(&mut self, of: impl Fn(&Order) -> &Vec<Step>, wait: Option<Duration>) -> Result<(), VerbsError> {
+    /// Longest wait for the other end's next word; None for as long as the connection lives.
+    fn wait(&self) -> Option<Duration> {
+        let (options, is_stock) = (self.options(), !self.is_own());
+        match self.is_heard {
+            true => Some(options.slack(self.timeout)),
+            false => options.patience(self.role, is_stock, self.timeout, self.began.elapsed()),
+        }
+    }
+
+    fn walk(&mut self, of: impl Fn(&Order) -> &Vec<Step>) -> Result<(), VerbsError> {
         for step in of(&self.order).clone() {
+            let wait = self.wait();
             match (step, self.is_own()) {
                 (Step::Keys, true) => self.swap_key_blocks()?,
                 (Step::Keys, false) => self.swap_keys()?,
@@ -225,6 +228,7 @@ impl<'a> Conversation<'a> {
                     self.found.extend(of_both(self.options(), self.role, self.measured.clone(), theirs));
                 }
             }
+            self.is_heard = true;
         }
         Ok(())
     }

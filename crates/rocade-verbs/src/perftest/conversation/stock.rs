@@ -168,9 +168,11 @@ impl Conversation<'_> {
         self.check_repeated(0, &self.swap_key(own, wait)?)
     }
 
+    /// What follows on the first field comes at once.
     pub(super) fn swap_report(&self, wait: Option<Duration>) -> Result<Report, VerbsError> {
         let mut theirs = [[0; 8]; REPORT_FIELDS];
         for field in 0..REPORT_FIELDS {
+            let wait = if field == 0 { wait } else { Some(self.timeout) };
             let send = |theirs: &[[u8; 8]; REPORT_FIELDS]| {
                 let own = self.own_report(theirs).to_messages();
                 exchange::send(self.stream, &own[field], REPORT, self.timeout)

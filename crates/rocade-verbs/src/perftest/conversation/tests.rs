@@ -77,7 +77,6 @@ impl Driver {
         greeting: &'a Greeting,
     ) -> Result<Conversation<'a>, VerbsError> {
         let mut conversation = Conversation::new(stream, self.role, greeting, Unit::Mebibytes, self.timeout);
-        conversation.set_patience(Some(self.timeout));
         conversation.exchange_facts(&facts())?;
         conversation.agree_mtu(1024)?;
         conversation.open(keys(&greeting.options, self.gid))?;

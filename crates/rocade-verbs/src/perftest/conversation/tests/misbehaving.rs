@@ -1,5 +1,6 @@
 //! A peer that sends garbage, half a message, far too much, nothing, or closes, at each step of the exchange: an error
-//! within the timeout and never a panic, in both roles, for each tool, with stock peers and with rocade.
+//! within the timeout and never a panic, in both roles, for each tool, with stock peers and with rocade. Only an end that
+//! answers has no limit for the end of the other's run: it waits for as long as the connection lives.
 //!
 //! Nobody need play the peer: what it says is written ahead, and does not depend on what this end says.
 
@@ -29,10 +30,14 @@ struct Case {
     options: Options,
 }
 
+/// Of small messages, which take no time that is worth waiting for.
 fn cases() -> Vec<Case> {
     let cases = |test: Test| {
         let cases = super::variants(test).into_iter().filter(|(_, options)| options.sizes != Sizes::All);
-        cases.map(move |(with, options)| Case { test, with, options })
+        cases.map(move |(with, options)| {
+            let options = Options { sizes: Sizes::One(64), ..options };
+            Case { test, with, options }
+        })
     };
     Test::ALL.into_iter().flat_map(cases).collect()
 }
@@ -70,6 +75,19 @@ fn messages(case: &Case, role: Role, is_rocade: bool) -> Vec<Vec<u8>> {
     .unwrap()
 }
 
+/// The message that the end of the other's run makes come, where this end waits for it without limit.
+fn unlimited(case: &Case, role: Role, is_rocade: bool) -> Option<usize> {
+    if case.options.patience(role, !is_rocade, SHORT, Duration::ZERO).is_some() {
+        return None;
+    }
+    if is_rocade {
+        return Some(7);
+    }
+    let script = stock_tools::script(case.test, case.with);
+    let before = script.iter().take_while(|word| *word != "!");
+    Some(before.map(|word| stock_tools::messages(word, 64).len()).sum())
+}
+
 /// What becomes of a message.
 #[derive(Debug, Clone)]
 enum Fault {
@@ -99,8 +117,14 @@ fn faults(is_rocade: bool) -> Vec<Fault> {
     faults
 }
 
-/// This end against a peer that behaves up to a message, to which the fault befalls.
-fn meet(driver: &Driver, messages: &[Vec<u8>], at: usize, fault: &Fault) -> Result<(), VerbsError> {
+/// This end against a peer that behaves up to a message, to which the fault befalls, and that goes after `closes`.
+fn meet(
+    driver: &Driver,
+    messages: &[Vec<u8>],
+    at: usize,
+    fault: &Fault,
+    closes: Option<Duration>,
+) -> Result<(), VerbsError> {
     let (stream, mut other) = connected_ends();
     other.write_all(&messages[..at].concat()).unwrap();
     let half = &messages[at][..messages[at].len() / 2];
@@ -115,7 +139,16 @@ fn meet(driver: &Driver, messages: &[Vec<u8>], at: usize, fault: &Fault) -> Resu
         }
         Fault::Instead(bytes) => other.write_all(bytes).unwrap(),
     }
-    driver.drive(&stream).map(drop)
+    thread::scope(|scope| {
+        if let Some(after) = closes {
+            scope.spawn(move || {
+                thread::sleep(after);
+                close(&other);
+            });
+            return driver.drive(&stream).map(drop);
+        }
+        driver.drive(&stream).map(drop)
+    })
 }
 
 /// A stock tool's word that this end does not look at: a receiving server's report, and all that follows on it.
@@ -131,9 +164,12 @@ fn check(case: &Case, role: Role, is_rocade: bool) {
         for fault in faults(is_rocade) {
             let told =
                 || format!("{} {} {role:?}, rocade {is_rocade}, {fault:?} at {at}", case.test, case.with);
+            let is_silent = matches!(fault, Fault::Nothing);
+            let closes = (is_silent && unlimited(case, role, is_rocade) == Some(at)).then_some(10 * SHORT);
             let start = Instant::now();
-            let met = meet(&driver, &messages, at, &fault);
+            let met = meet(&driver, &messages, at, &fault, closes);
             assert!(met.is_err() || is_unread(case, role, is_rocade, &fault), "{}", told());
+            assert!(closes.is_none_or(|after| start.elapsed() >= after), "{}", told());
             // Each message has its time, and what is silent is so at the first.
             assert!(start.elapsed() < LONG, "{}", told());
         }
@@ -212,7 +248,9 @@ proptest! {
         };
         let driver = Driver { timeout: SHORT, ..Driver::new(role, case.options.clone()) };
         let start = Instant::now();
-        let _ = meet(&driver, &messages, at, &Fault::Instead(bytes));
+        // Should it come to wait without limit.
+        let closes = unlimited(case, role, is_rocade).map(|_| 10 * SHORT);
+        let _ = meet(&driver, &messages, at, &Fault::Instead(bytes), closes);
         prop_assert!(start.elapsed() < LONG);
     }
 }
