@@ -143,7 +143,12 @@ pub enum Failure {
     /// The exchange over TCP went wrong.
     Exchange(Exchange),
     /// The same, once both ends were connected: the test ran, or had run.
-    Midway(Exchange),
+    Midway {
+        /// What went wrong.
+        exchange: Exchange,
+        /// Messages before it; 0 also of an end that counts none.
+        done: u64,
+    },
     /// No HCA, port and GID can be chosen.
     NoChoice(NoChoice),
     /// libibverbs cannot be loaded.
@@ -314,7 +319,7 @@ impl Failure {
             Failure::Completion { done: 0, .. } | Failure::Silence { done: 0 } => Phase::FirstPacket,
             Failure::Completion { .. }
             | Failure::Silence { .. }
-            | Failure::Midway(_)
+            | Failure::Midway { .. }
             | Failure::Size { .. }
             | Failure::Data
             | Failure::Event { .. } => Phase::Later,
@@ -340,7 +345,7 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Diagnosis {
         Failure::Resolve { name } => before::unresolved(name),
         Failure::Tcp { server, port, errno } => before::unconnected(server, *port, *errno),
         Failure::Exchange(exchange) => before::exchange_failed(evidence, exchange),
-        Failure::Midway(exchange) => before::broken_off(evidence, exchange),
+        Failure::Midway { exchange, done } => before::broken_off(evidence, exchange, *done),
         Failure::NoChoice(why) => open::nothing_chosen(evidence, why),
         Failure::Library { reason } => open::unloaded(reason),
         Failure::NotOffered { hca, offered } => open::not_offered(evidence, hca, offered),

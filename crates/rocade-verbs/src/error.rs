@@ -111,10 +111,12 @@ pub enum VerbsError {
         source: Option<io::Error>,
     },
     /// The other end closed the connection, broke it or fell silent on it once both were connected.
-    #[error("the test broke off")]
+    #[error("the test broke off{}", after_messages(*.done))]
     Midway {
         /// The message that was due.
         source: Box<VerbsError>,
+        /// Messages before it; 0 also of an end that counts none.
+        done: u64,
     },
     /// The other end sent something else than its address.
     #[error("wanted the other end's address")]
@@ -262,6 +264,10 @@ impl Ended {
     }
 }
 
+fn after_messages(done: u64) -> String {
+    if done == 0 { String::new() } else { format!(" after {done} messages") }
+}
+
 /// As the option is named.
 fn in_words(what: Unlike) -> &'static str {
     match what {
@@ -315,7 +321,9 @@ impl VerbsError {
             VerbsError::Event { event, on, done } => {
                 Failure::Event { event: event.clone(), on: on.clone(), done: *done }
             }
-            VerbsError::Midway { source } => Failure::Midway(source.exchange()?),
+            VerbsError::Midway { source, done } => {
+                Failure::Midway { exchange: source.exchange()?, done: *done }
+            }
             _ => return self.exchange().map(Failure::Exchange),
         })
     }
@@ -324,10 +332,22 @@ impl VerbsError {
     pub(crate) fn midway(self) -> VerbsError {
         match self {
             VerbsError::Exchange { end: Ended::Closed | Ended::Broke | Ended::TimeUp { .. }, .. } => {
-                VerbsError::Midway { source: Box::new(self) }
+                VerbsError::Midway { source: Box::new(self), done: 0 }
             }
             other => other,
         }
+    }
+
+    /// The same error after so many more messages that were good.
+    pub(crate) fn after(mut self, more: u64) -> VerbsError {
+        match &mut self {
+            VerbsError::Completion { done, .. }
+            | VerbsError::Event { done, .. }
+            | VerbsError::Silence { done, .. }
+            | VerbsError::Midway { done, .. } => *done += more,
+            _ => {}
+        }
+        self
     }
 
     /// What went wrong in the exchange over TCP, if anything did.
@@ -403,4 +423,48 @@ pub(crate) fn errno_of(result: i32) -> Option<io::Error> {
 /// The error of a verb that returned NULL and set errno.
 pub(crate) fn null(verb: &'static str, operand: String) -> VerbsError {
     VerbsError::Call { verb, operand, source: io::Error::last_os_error() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_well_before_is_added_to_every_error_that_tells_of_messages() {
+        let closed = VerbsError::Exchange {
+            wanted: "the other end to run".to_owned(),
+            seen: vec![],
+            end: Ended::Closed,
+            source: None,
+        };
+        let errors = [
+            (VerbsError::Silence { seconds: 10, done: 3, of: None }, Failure::Silence { done: 8 }),
+            (
+                VerbsError::Event { event: "port error".into(), on: "rxe0/1".into(), done: 3 },
+                Failure::Event { event: "port error".into(), on: "rxe0/1".into(), done: 8 },
+            ),
+            (
+                VerbsError::Completion {
+                    request: "message",
+                    status: 12,
+                    vendor_err: 0,
+                    text: "transport retry counter exceeded".into(),
+                    done: 3,
+                },
+                Failure::Completion { status: 12, done: 8 },
+            ),
+            (
+                closed.midway().after(3),
+                Failure::Midway {
+                    exchange: Exchange::Closed { wanted: "the other end to run".into(), seen: vec![] },
+                    done: 8,
+                },
+            ),
+        ];
+        for (error, failure) in errors {
+            assert_eq!(error.after(5).failure(), Some(failure));
+        }
+        let size = VerbsError::Size { seen: 4, wanted: 8 };
+        assert_eq!(size.after(5).failure(), Some(Failure::Size { seen: 4 }));
+    }
 }

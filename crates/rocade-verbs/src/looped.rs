@@ -111,7 +111,7 @@ fn wait(cq: &CompletionQueue, done: u64, timeout: Duration) -> Result<(), VerbsE
         match cq.poll()? {
             Some(completion) if completion.status != 0 => return Err(cq.failed(&completion, "write", done)),
             Some(_) => return Ok(()),
-            None => silence.goes_on(done).map(drop)?,
+            None => silence.goes_on().map(drop).map_err(|error| error.after(done))?,
         }
     }
 }

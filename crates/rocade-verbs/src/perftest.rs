@@ -132,6 +132,8 @@ pub struct Perftest {
     keys: Vec<Key>,
     remote: Vec<Key>,
     inline_bytes: u32,
+    /// Messages that have gone well, of all sizes so far.
+    done: u64,
     // Dropped in this order: the QPs first, so that the HCA has let go of the memory.
     receives: Option<Receives>,
     qps: Vec<Rc<QueuePair>>,
@@ -173,6 +175,7 @@ impl Perftest {
             keys,
             remote,
             inline_bytes,
+            done: 0,
             receives,
             qps,
             cq,
@@ -253,9 +256,9 @@ impl Perftest {
         seen: &mut dyn FnMut(Event<'_>),
     ) -> Result<Vec<SizeResult>, VerbsError> {
         match self.run_sizes(&mut conversation, seen) {
-            Ok(()) => conversation.finish().map_err(VerbsError::midway),
+            Ok(()) => conversation.finish().map_err(|error| error.midway().after(self.done)),
             Err(error) => {
-                let error = error.midway();
+                let error = error.midway().after(self.done);
                 let of_rdma = error.failure().is_some_and(|failure| failure.is_of_rdma());
                 conversation.fail(&error.to_string(), of_rdma);
                 Err(error)

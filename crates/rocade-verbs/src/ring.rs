@@ -45,8 +45,8 @@ pub struct ReceiveRing {
 
 impl SendRing {
     /// Makes the requests. Those up to the QP's inline size and `inline_bytes` go inline (never reads); every
-    /// `moderation`-th of those posted is signalled, and its completion's `wr_id` is `tag` with the number of messages
-    /// posted up to it. `slots` is not empty.
+    /// `moderation`-th of those posted is signalled. The `wr_id` of each is `tag` with the number of messages posted up to
+    /// it, as one that fails completes in any case. `slots` is not empty.
     ///
     /// # Errors
     /// A slot lies outside of the region.
@@ -144,7 +144,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Marks those of the chain that make a completion.
+    /// Numbers those of the chain, and marks the ones that make a completion.
     #[inline]
     fn mark(&mut self, first: *mut ibv_send_wr, count: usize, is_last: bool) {
         let mut at = first;
@@ -153,10 +153,10 @@ impl Signals {
             self.unsignalled += 1;
             // SAFETY: the chain has `count` requests, which nobody else reaches.
             let request = unsafe { &mut *at };
+            request.wr_id = self.tag | self.posted;
             if self.unsignalled == self.moderation || (is_last && left == 0) {
                 self.unsignalled = 0;
                 request.send_flags |= ffi::IBV_SEND_SIGNALED;
-                request.wr_id = self.tag | self.posted;
             } else {
                 request.send_flags &= !ffi::IBV_SEND_SIGNALED;
             }
@@ -316,7 +316,7 @@ mod tests {
     fn signalled(moderation: u32, chains: &[(usize, bool)]) -> Vec<u64> {
         let mut circle = circle(7);
         let mut signals = Signals { moderation, unsignalled: 0, tag: 1 << 40, posted: 0 };
-        let mut told = Vec::new();
+        let (mut told, mut all) = (Vec::new(), Vec::new());
         for &(count, is_last) in chains {
             let (first, last) = circle.take(count);
             signals.mark(first, count, is_last);
@@ -324,6 +324,7 @@ mod tests {
             while let Some(request) = NonNull::new(at) {
                 // SAFETY: of the circle above.
                 let request = unsafe { request.as_ref() };
+                all.push(request.wr_id);
                 if request.send_flags & ffi::IBV_SEND_SIGNALED != 0 {
                     assert_eq!(request.wr_id >> 40, 1);
                     told.push(request.wr_id & 0xff_ffff);
@@ -332,6 +333,8 @@ mod tests {
             }
             circle.close(last);
         }
+        // One that fails tells its number too.
+        assert!(all.iter().zip(1..).all(|(wr_id, number)| *wr_id == 1 << 40 | number), "{all:?}");
         told
     }
 

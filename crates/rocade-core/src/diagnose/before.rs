@@ -82,12 +82,12 @@ pub(super) fn exchange_failed(evidence: &Evidence<'_>, exchange: &Exchange) -> S
     }
 }
 
-/// Both ends were connected.
-pub(super) fn broken_off(evidence: &Evidence<'_>, exchange: &Exchange) -> Said {
+/// Both ends were connected. Facts that keep every packet away explain nothing once messages went.
+pub(super) fn broken_off(evidence: &Evidence<'_>, exchange: &Exchange, done: u64) -> Said {
+    let keeps_apart = || path::unlike_ends(evidence).or_else(|| path::foreign_gid(evidence));
     match exchange {
         Exchange::Closed { wanted, seen } | Exchange::Broken { wanted, seen, .. } => cut_off(wanted, seen)
-            .or_else(|| path::unlike_ends(evidence))
-            .or_else(|| path::foreign_gid(evidence))
+            .or_else(|| if done == 0 { keeps_apart() } else { None })
             .unwrap_or_else(|| {
                 because(
                     "the other end ended while this end's test ran",

@@ -22,7 +22,7 @@ pub struct End {
     pub netdev_mtu: Option<u32>,
     /// Path MTU of its QP, bytes.
     pub mtu_bytes: Option<u32>,
-    /// Size of its messages, bytes.
+    /// Size of its messages, bytes; None also where they have several.
     pub message_bytes: Option<u64>,
     /// Its partition key; 0x0000 where the entry that it uses is unset.
     pub pkey: Option<Pkey>,

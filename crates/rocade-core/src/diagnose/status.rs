@@ -75,7 +75,7 @@ pub(super) fn completion_failed(evidence: &Evidence<'_>, status: u32, done: u64)
     let sends = evidence.operation == Some(Operation::Send);
     match status {
         LOC_LEN_ERR if sends => too_large(evidence),
-        LOC_QP_OP_ERR if sends && done == 0 => too_large(evidence),
+        LOC_QP_OP_ERR if sends && !size_is_right(evidence, done) => too_large(evidence),
         REM_ACCESS_ERR if !sends => no_access(evidence, done),
         REM_INV_REQ_ERR..=REM_OP_ERR if sends => refused_by_remote(evidence, done),
         REM_INV_REQ_ERR..=REM_OP_ERR => because(

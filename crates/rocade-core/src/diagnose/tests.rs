@@ -216,7 +216,10 @@ fn a_phase_is_told_with_each_failure_and_rdma_itself_begins_with_the_transition(
         (Failure::Tcp { server: "a".into(), port: 1, errno: 111 }, Phase::Tcp),
         (Failure::Exchange(Exchange::Refused { reason: "b".into() }), Phase::Exchange),
         (Failure::Exchange(Exchange::GaveUp { reason: "b".into(), of_rdma: false }), Phase::Exchange),
-        (Failure::Midway(Exchange::Closed { wanted: "a key".into(), seen: vec![] }), Phase::Later),
+        (
+            Failure::Midway { exchange: Exchange::Closed { wanted: "a key".into(), seen: vec![] }, done: 0 },
+            Phase::Later,
+        ),
         (Failure::Exchange(Exchange::GaveUp { reason: "b".into(), of_rdma: true }), Phase::Later),
         (Failure::Verb { verb: "ibv_reg_mr".into(), errno: 12, bytes: None }, Phase::Opening),
         (Failure::Transition { to: State::Init, errno: 22 }, Phase::Opening),

@@ -48,8 +48,10 @@ impl Perftest {
                 })
             }
         };
+        let done = traffic.in_all();
         let receives = traffic.receiver.map(|receiver| receiver.receives);
         self.receives = receives.or(self.receives.take());
+        self.done += done;
         result
     }
 
@@ -70,6 +72,7 @@ impl Perftest {
             silence: Silence::new(&self.cq, longest, options.events),
             sender,
             receiver,
+            before: 0,
         }
     }
 

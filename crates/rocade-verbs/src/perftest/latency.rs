@@ -42,9 +42,10 @@ impl Perftest {
             Operation::Write => turn.ping_pong(self.setup.role == Role::Server, conversation),
             Operation::Send => turn.ping_pong(self.setup.role == Role::Client, conversation),
         };
-        let receives = turn.receives.take();
+        let (receives, arrived) = (turn.receives.take(), turn.arrived);
         let result = result.map(|()| turn.result());
         self.receives = receives;
+        self.done += arrived;
         result
     }
 
@@ -275,7 +276,7 @@ impl Turn<'_> {
             if (self.flags.is_none() || self.is_pending) && self.take_completions()? {
                 continue;
             }
-            if let Some(now) = self.silence.goes_on(self.arrived)? {
+            if let Some(now) = self.silence.goes_on()? {
                 if self.limit.is_some_and(|limit| now - self.start > limit) {
                     return Ok(false);
                 }
@@ -289,7 +290,7 @@ impl Turn<'_> {
     fn finish_pending(&mut self, peer: &Conversation<'_>) -> Result<(), VerbsError> {
         while self.is_pending {
             if !self.take_completions()?
-                && let Some(now) = self.silence.goes_on(self.arrived)?
+                && let Some(now) = self.silence.goes_on()?
             {
                 look(peer, now, &mut self.look_due)?;
             }
@@ -343,7 +344,7 @@ impl Turn<'_> {
     #[cold]
     fn failed(&self, completion: &Completion) -> VerbsError {
         let request = if completion.wr_id & RECEIVE == 0 { "message" } else { "receive" };
-        self.cq.failed(completion, request, self.arrived)
+        self.cq.failed(completion, request, 0)
     }
 
     /// Of a test by time only what is counted of it.

@@ -75,13 +75,14 @@ impl<'a> Silence<'a> {
         self.since = None;
     }
 
-    /// Nothing happened at one more look; how many messages are done is told in an error. Gives the time where the clock
-    /// was read, so that the caller may look at other things too.
+    /// Nothing happened at one more look. Gives the time where the clock was read, so that the caller may look at other
+    /// things too.
     ///
     /// # Errors
-    /// Nothing happened for the timeout, or an event says that nothing will.
+    /// Nothing happened for the timeout, or an event says that nothing will. Messages before it are the caller's to add
+    /// ([`VerbsError::after`]).
     #[inline]
-    pub(crate) fn goes_on(&mut self, done: u64) -> Result<Option<u64>, VerbsError> {
+    pub(crate) fn goes_on(&mut self) -> Result<Option<u64>, VerbsError> {
         self.looks += 1;
         if self.looks < self.between {
             if self.looks & self.gives_way == 0 {
@@ -89,21 +90,21 @@ impl<'a> Silence<'a> {
             }
             return Ok(None);
         }
-        self.pause(done).map(Some)
+        self.pause().map(Some)
     }
 
     #[cold]
-    fn pause(&mut self, done: u64) -> Result<u64, VerbsError> {
+    fn pause(&mut self) -> Result<u64, VerbsError> {
         self.looks = 0;
         let now = clock::now();
         let since = *self.since.get_or_insert(now);
         let left = self.timeout.saturating_sub(Duration::from_nanos(now - since));
         if left.is_zero() {
-            return Err(VerbsError::Silence { seconds: self.timeout.as_secs(), done, of: None });
+            return Err(VerbsError::Silence { seconds: self.timeout.as_secs(), done: 0, of: None });
         }
         if now >= self.event_due {
             self.event_due = now + EVENTS;
-            self.look_for_event(done)?;
+            self.look_for_event()?;
         }
         if !self.events {
             thread::yield_now();
@@ -117,14 +118,14 @@ impl<'a> Silence<'a> {
         Ok(now)
     }
 
-    fn look_for_event(&self, done: u64) -> Result<(), VerbsError> {
+    fn look_for_event(&self) -> Result<(), VerbsError> {
         while let Some(event) = self.cq.device().take_event()? {
             if event.is_failure {
                 let on = event.port.map_or_else(
                     || self.cq.device().name().to_string(),
                     |port| self.cq.device().port_name(port),
                 );
-                return Err(VerbsError::Event { event: event.text, on, done });
+                return Err(VerbsError::Event { event: event.text, on, done: 0 });
             }
         }
         Ok(())

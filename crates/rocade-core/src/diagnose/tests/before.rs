@@ -134,13 +134,21 @@ fn an_end_that_goes_once_both_are_connected_is_a_failure_of_the_run() {
             "the other end sent nothing for 10 s where the other end's key was to come",
         ),
     ] {
-        let failure = Failure::Midway(midway);
+        let failure = Failure::Midway { exchange: midway, done: 0 };
         assert!(failure.is_of_rdma());
         Case::of(failure).says(cause, "output");
     }
-    Case::of(Failure::Midway(Exchange::Closed { wanted, seen: vec![] }))
-        .with(|case| case.host.netdevs[0].addresses.clear())
-        .says("GID index 1 (10.1.0.1) is of no address of this network namespace", "leave -x out");
+}
+
+#[test]
+fn a_foreign_gid_explains_an_end_that_went_only_where_no_message_did() {
+    let foreign = "GID index 1 (10.1.0.1) is of no address of this network namespace";
+    for (done, cause) in [(0, foreign), (1, "the other end ended while this end's test ran")] {
+        let exchange = Exchange::Closed { wanted: "the other end's key".to_owned(), seen: vec![] };
+        Case::of(Failure::Midway { exchange, done })
+            .with(|case| case.host.netdevs[0].addresses.clear())
+            .says(cause, if done == 0 { "leave -x out" } else { "see its output" });
+    }
 }
 
 /// A stock tool that cannot use an address closes without a word; both ends' GIDs say why.

@@ -61,6 +61,10 @@ fn the_size_of_messages_that_went_well_before_is_not_blamed() {
         "the other end's memory does not take messages: it registered less, or not for this operation",
         "both -a",
     );
+    after(2, Operation::Send)
+        .with(|case| case.local.message_bytes = None)
+        .says("the other end's messages are larger than this end's", "the same -s");
+    after(2, Operation::Send).says("the HCA gave up a work request", "dmesg");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::super::Perftest;
 use super::super::clock;
 use super::super::conversation::Conversation;
 use super::super::data::Pattern;
+use super::traffic::Traffic;
 use crate::error::VerbsError;
 
 impl Perftest {
@@ -25,6 +26,21 @@ impl Perftest {
         if let Some(sender) = &mut traffic.sender {
             sender.depth = depth;
         }
+        let run = self.run_rounds(&mut traffic, message_bytes, seed, conversation);
+        self.done += traffic.in_all();
+        let (messages, time) = run?;
+        Ok(is_sender.then(|| statistics::bandwidth(message_bytes, messages, time, None, None)))
+    }
+
+    /// Messages of all QPs, and the time in which they moved, ns.
+    fn run_rounds(
+        &self,
+        traffic: &mut Traffic<'_>,
+        message_bytes: u32,
+        seed: u64,
+        conversation: &mut Conversation<'_>,
+    ) -> Result<(u64, u64), VerbsError> {
+        let depth = u64::from(self.depth(Some(seed)));
         let (mut done, mut time) = (0, 0);
         loop {
             let count = match self.setup.options.amount {
@@ -36,7 +52,7 @@ impl Perftest {
                 }
             };
             if count == 0 {
-                break;
+                return Ok((done * self.qps.len() as u64, time));
             }
             self.fill_round(seed, done..done + count, message_bytes)?;
             conversation.before_size()?;
@@ -49,8 +65,6 @@ impl Perftest {
             self.compare_round(seed, done..done + count, message_bytes)?;
             done += count;
         }
-        let messages = done * self.qps.len() as u64;
-        Ok(is_sender.then(|| statistics::bandwidth(message_bytes, messages, time, None, None)))
     }
 
     /// A writer fills what it is about to write; an end that is read from, what the other end is about to read.

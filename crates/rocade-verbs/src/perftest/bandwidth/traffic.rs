@@ -23,6 +23,8 @@ pub(super) struct Traffic<'a> {
     pub(super) silence: Silence<'a>,
     pub(super) sender: Option<Sender>,
     pub(super) receiver: Option<Receiver>,
+    /// Sent ones that were done before the latest begin.
+    pub(super) before: u64,
 }
 
 /// What a step came to.
@@ -91,6 +93,7 @@ impl Traffic<'_> {
     pub(super) fn begin(&mut self, count: Option<u64>, peak: Option<Peak>) -> u64 {
         let start = clock::now();
         if let Some(sender) = &mut self.sender {
+            self.before += sender.done;
             (sender.start, sender.posted, sender.done, sender.peak) = (start, 0, 0, peak);
             for lane in &mut sender.lanes {
                 lane.target = count.map_or(NUMBER, |count| lane.ring.posted() + count);
@@ -114,6 +117,12 @@ impl Traffic<'_> {
             (None, Some(receiver)) => receiver.done,
             (None, None) => 0,
         }
+    }
+
+    /// Messages in both directions that are done since it was made, warm-up and all.
+    pub(super) fn in_all(&self) -> u64 {
+        let received = self.receiver.as_ref().map_or(0, |receiver| receiver.done);
+        self.before + self.sender.as_ref().map_or(0, |sender| sender.done) + received
     }
 
     /// All that was to be sent is done.
@@ -161,8 +170,7 @@ impl Traffic<'_> {
             self.silence.broken();
             return Ok(Seen::Clock(clock::now()));
         }
-        let done = self.done();
-        Ok(self.silence.goes_on(done)?.map_or(Seen::Nothing, Seen::Clock))
+        Ok(self.silence.goes_on()?.map_or(Seen::Nothing, Seen::Clock))
     }
 
     #[inline]
@@ -181,9 +189,14 @@ impl Traffic<'_> {
     }
 
     #[cold]
-    fn failed(&self, completion: &Completion) -> VerbsError {
-        let request = if completion.wr_id & RECEIVE == 0 { "message" } else { "receive" };
-        self.cq.failed(completion, request, self.done())
+    fn failed(&mut self, completion: &Completion) -> VerbsError {
+        match &mut self.sender {
+            Some(sender) if completion.wr_id & RECEIVE == 0 => {
+                sender.take_failed(completion);
+                self.cq.failed(completion, "message", 0)
+            }
+            _ => self.cq.failed(completion, "receive", 0),
+        }
     }
 }
 
@@ -247,12 +260,25 @@ impl Sender {
         lane.done = number;
     }
 
+    /// Those before it were good, whether they make completions or not.
+    fn take_failed(&mut self, completion: &Completion) {
+        let lane = &mut self.lanes[qp_of(completion.wr_id)];
+        let good = good_before(completion.wr_id, lane.done, lane.ring.posted());
+        self.done += good - lane.done;
+        lane.done = good;
+    }
+
     #[inline]
     fn note(&mut self, now: u64) {
         if let Some(peak) = &mut self.peak {
             peak.completed(now, self.done);
         }
     }
+}
+
+/// Messages of a QP that were good before one that failed: at least those known of, at most all that were posted.
+fn good_before(failed: u64, known: u64, posted: u64) -> u64 {
+    (failed & NUMBER).saturating_sub(1).clamp(known, posted)
 }
 
 impl Filler {
@@ -286,5 +312,20 @@ impl Receiver {
         self.received[qp] += 1;
         self.done += 1;
         self.receives.refill(qp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::receives::tag;
+    use super::*;
+
+    #[test]
+    fn a_message_that_fails_tells_of_those_before_it_that_made_no_completion() {
+        let (qp, known, posted) = (tag(3), 100, 228);
+        assert_eq!(good_before(qp | 151, known, posted), 150);
+        assert_eq!((good_before(qp | 1, 0, 128), good_before(qp | 101, known, posted)), (0, 100));
+        // What a provider leaves out or makes up tells nothing.
+        assert_eq!((good_before(0, known, posted), good_before(qp | 999, known, posted)), (known, posted));
     }
 }
