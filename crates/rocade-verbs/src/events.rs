@@ -20,6 +20,13 @@ pub struct Event {
     pub is_failure: bool,
 }
 
+impl Event {
+    /// Whether a test over that port of the device cannot go on: another port's events say nothing of it.
+    pub fn ends_a_test_on(&self, port: PortNum) -> bool {
+        self.is_failure && self.port.is_none_or(|of| of == port)
+    }
+}
+
 impl Device {
     /// The oldest event that was not taken yet; never waits.
     pub fn take_event(&self) -> Result<Option<Event>, VerbsError> {
@@ -103,5 +110,19 @@ mod tests {
         assert!(is_of_port(ffi::IBV_EVENT_PORT_ERR) && is_failure(ffi::IBV_EVENT_PORT_ERR));
         assert!(!is_of_port(ffi::IBV_EVENT_QP_ACCESS_ERR) && is_failure(ffi::IBV_EVENT_QP_ACCESS_ERR));
         assert!(!is_failure(ffi::IBV_EVENT_COMM_EST) && !is_failure(ffi::IBV_EVENT_QP_LAST_WQE_REACHED));
+    }
+
+    #[test]
+    fn a_port_that_goes_down_ends_the_tests_on_it_and_a_device_that_fails_those_on_all_its_ports() {
+        let event = |port, is_failure| Event { text: "it".to_owned(), port, is_failure };
+        let (first, second) = (PortNum(1), PortNum(2));
+        for (event, ends) in [
+            (event(Some(first), true), [true, false]),
+            (event(Some(second), true), [false, true]),
+            (event(None, true), [true, true]),
+            (event(Some(first), false), [false, false]),
+        ] {
+            assert_eq!([first, second].map(|port| event.ends_a_test_on(port)), ends, "{event:?}");
+        }
     }
 }

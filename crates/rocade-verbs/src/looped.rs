@@ -62,7 +62,7 @@ pub fn write_looped(library: &Rc<Library>, over: &Over) -> Result<u64, VerbsErro
         fill(message << 32, &mut wanted);
         region.write(0, &wanted)?;
         ring.post(1, true)?;
-        wait(&cq, message, over.timeout)?;
+        wait(&cq, message, over)?;
         region.read(MESSAGE, &mut seen)?;
         compare(message, 0, &seen, &wanted)?;
     }
@@ -105,8 +105,8 @@ fn connected_with_itself(
 }
 
 /// Until the message under way has completed; `done` before it have.
-fn wait(cq: &CompletionQueue, done: u64, timeout: Duration) -> Result<(), VerbsError> {
-    let mut silence = Silence::new(cq, timeout, false);
+fn wait(cq: &CompletionQueue, done: u64, over: &Over) -> Result<(), VerbsError> {
+    let mut silence = Silence::new(cq, over.port, over.timeout, false);
     loop {
         match cq.poll()? {
             Some(completion) if completion.status != 0 => return Err(cq.failed(&completion, "write", done)),

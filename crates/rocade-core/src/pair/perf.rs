@@ -17,7 +17,7 @@ pub mod expect;
 pub mod message;
 pub mod negotiation;
 pub mod order;
-mod pace;
+pub mod pace;
 mod settle;
 pub mod statistics;
 

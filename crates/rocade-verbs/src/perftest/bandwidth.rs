@@ -69,7 +69,7 @@ impl Perftest {
             cq: &self.cq,
             region: &self.region,
             batch: Batch::new(),
-            silence: Silence::new(&self.cq, longest, options.events),
+            silence: Silence::new(&self.cq, self.setup.port, longest, options.events),
             sender,
             receiver,
             before: 0,

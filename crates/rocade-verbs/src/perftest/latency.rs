@@ -89,7 +89,7 @@ impl Perftest {
             cq: &self.cq,
             region: &self.region,
             batch: Batch::new(),
-            silence: Silence::new(&self.cq, longest, options.events),
+            silence: Silence::new(&self.cq, self.setup.port, longest, options.events),
             ring,
             receives,
             flags: is_write.then(|| self.flags(own + bytes - 1, remote + bytes - 1)).transpose()?,

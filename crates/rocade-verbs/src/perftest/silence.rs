@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use rocade_core::PortNum;
+
 use super::clock;
 use super::conversation::Conversation;
 use crate::cq::CompletionQueue;
@@ -33,6 +35,7 @@ pub(super) fn look(conversation: &Conversation<'_>, now: u64, due: &mut u64) -> 
 /// How long nothing has happened.
 pub(crate) struct Silence<'a> {
     cq: &'a CompletionQueue,
+    port: PortNum,
     timeout: Duration,
     events: bool,
     is_armed: bool,
@@ -46,8 +49,13 @@ pub(crate) struct Silence<'a> {
 }
 
 impl<'a> Silence<'a> {
-    /// With `events` it sleeps on the queue, which must have been made with them.
-    pub(crate) fn new(cq: &'a CompletionQueue, timeout: Duration, events: bool) -> Silence<'a> {
+    /// Of QPs on that port. With `events` it sleeps on the queue, which must have been made with them.
+    pub(crate) fn new(
+        cq: &'a CompletionQueue,
+        port: PortNum,
+        timeout: Duration,
+        events: bool,
+    ) -> Silence<'a> {
         let is_alone =
             cq.device().is_software() && thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         let (between, gives_way) = match (events, is_alone) {
@@ -57,6 +65,7 @@ impl<'a> Silence<'a> {
         };
         Silence {
             cq,
+            port,
             timeout,
             events,
             is_armed: false,
@@ -70,7 +79,7 @@ impl<'a> Silence<'a> {
 
     /// Something happened.
     #[inline]
-    pub(super) fn broken(&mut self) {
+    pub(crate) fn broken(&mut self) {
         self.looks = 0;
         self.since = None;
     }
@@ -120,7 +129,7 @@ impl<'a> Silence<'a> {
 
     fn look_for_event(&self) -> Result<(), VerbsError> {
         while let Some(event) = self.cq.device().take_event()? {
-            if event.is_failure {
+            if event.ends_a_test_on(self.port) {
                 let on = event.port.map_or_else(
                     || self.cq.device().name().to_string(),
                     |port| self.cq.device().port_name(port),

@@ -1,15 +1,16 @@
 //! The loop: each end sends once its last send is done and a message has arrived; the client sends first.
 
 use std::ops::Range;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rocade_core::pair::Role;
+use rocade_core::pair::perf::pace::round_trip;
 
-use super::Pingpong;
 use super::data::{Check, constant_message};
+use super::{Pingpong, Setup};
 use crate::cq::Completion;
 use crate::error::VerbsError;
+use crate::perftest::silence::Silence;
 
 /// Time and amount of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,11 +45,10 @@ const CLOCKED: u32 = 16;
 /// Numbers of the work requests.
 const SEND: u64 = 2;
 const RECEIVE: u64 = 1;
-/// Empty polls before the clock is looked at and other threads may run: some tens of microseconds.
-const POLLS: u32 = 1024;
 
 /// Where a run stands.
-struct Progress {
+struct Progress<'a> {
+    silence: Silence<'a>,
     sent: u32,
     received: u32,
     receives_posted: u32,
@@ -64,7 +64,10 @@ impl Pingpong {
     /// must send. A size other than ours is an error at once. `seen` hears how far it is, five times a second at most.
     pub fn run(&self, seen: &mut dyn FnMut(SoFar)) -> Result<Figures, VerbsError> {
         let bytes = self.setup.message_bytes as usize;
+        let Setup { port, message_bytes, timeout, events, .. } = self.setup;
+        let longest = round_trip(message_bytes, timeout);
         let mut progress = Progress {
+            silence: Silence::new(self.qp.completions(), port, longest, events),
             sent: 0,
             received: 0,
             receives_posted: self.setup.rx_depth,
@@ -95,8 +98,8 @@ impl Pingpong {
     }
 
     /// Takes one completion, and sends when nothing is pending any more.
-    fn step(&self, progress: &mut Progress) -> Result<(), VerbsError> {
-        let completion = self.next_completion(progress.received)?;
+    fn step(&self, progress: &mut Progress<'_>) -> Result<(), VerbsError> {
+        let completion = self.next_completion(progress)?;
         let is_send = completion.wr_id == SEND;
         if completion.status != 0 {
             let request = if is_send { "send" } else { "receive" };
@@ -115,7 +118,7 @@ impl Pingpong {
         self.send(progress)
     }
 
-    fn take_message(&self, progress: &mut Progress, bytes: u32) -> Result<(), VerbsError> {
+    fn take_message(&self, progress: &mut Progress<'_>, bytes: u32) -> Result<(), VerbsError> {
         if bytes != self.setup.message_bytes {
             return Err(VerbsError::Size { seen: bytes, wanted: self.setup.message_bytes });
         }
@@ -134,7 +137,7 @@ impl Pingpong {
         Ok(())
     }
 
-    fn send(&self, progress: &mut Progress) -> Result<(), VerbsError> {
+    fn send(&self, progress: &mut Progress<'_>) -> Result<(), VerbsError> {
         if let (Some(check), Role::Client) = (&mut progress.check, self.setup.role) {
             self.region.write(0, check.next_message(progress.sent))?;
         }
@@ -144,33 +147,25 @@ impl Pingpong {
         Ok(())
     }
 
-    fn next_completion(&self, done: u32) -> Result<Completion, VerbsError> {
+    /// Within the timeout, unless the port or the device is told to have failed.
+    fn next_completion(&self, progress: &mut Progress<'_>) -> Result<Completion, VerbsError> {
         let queue = self.qp.completions();
-        let polls = if self.setup.events { 1 } else { POLLS };
-        let mut deadline = None;
         loop {
-            for _ in 0..polls {
-                if let Some(completion) = queue.poll()? {
-                    return Ok(completion);
-                }
+            if let Some(completion) = queue.poll()? {
+                progress.silence.broken();
+                return Ok(completion);
             }
-            let now = Instant::now();
-            let deadline = *deadline.get_or_insert(now + self.setup.timeout);
-            if now >= deadline {
-                let seconds = self.setup.timeout.as_secs();
-                let of = Some(u64::from(self.setup.iterations));
-                return Err(VerbsError::Silence { seconds, done: u64::from(done), of });
+            progress.silence.goes_on().map_err(|error| self.told(error).after(progress.received.into()))?;
+        }
+    }
+
+    /// With the number of round trips that were wanted.
+    fn told(&self, error: VerbsError) -> VerbsError {
+        match error {
+            VerbsError::Silence { seconds, done, .. } => {
+                VerbsError::Silence { seconds, done, of: Some(self.setup.iterations.into()) }
             }
-            if self.setup.events {
-                queue.arm()?;
-                // What completed before the queue was armed raises no event.
-                if let Some(completion) = queue.poll()? {
-                    return Ok(completion);
-                }
-                queue.wait(deadline - now)?;
-            } else {
-                thread::yield_now();
-            }
+            other => other,
         }
     }
 

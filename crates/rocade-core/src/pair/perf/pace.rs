@@ -70,6 +70,11 @@ impl Options {
     }
 }
 
+/// So long nothing may complete in a ping-pong of messages of a size: the timeout, or one there and back at the slowest.
+pub fn round_trip(message_bytes: u32, timeout: Duration) -> Duration {
+    timeout.max(seconds(2.0 * f64::from(message_bytes) / SLOWEST_BYTES))
+}
+
 /// A day at most.
 fn seconds(seconds: f64) -> Duration {
     const DAY: f64 = 86_400.0;
@@ -126,6 +131,12 @@ mod tests {
             let silence = options.silence(bytes, TEN);
             assert!(wanted.contains(&silence.as_secs()), "{options:?}: {silence:?}");
         }
+    }
+
+    #[test]
+    fn a_large_message_there_and_back_has_its_time_too() {
+        assert_eq!(round_trip(4096, TEN), TEN);
+        assert!((214..=215).contains(&round_trip(1 << 30, TEN).as_secs()));
     }
 
     #[test]
