@@ -331,7 +331,8 @@ pub struct Latency {
     pub p99_99_us: f64,
     /// The longest.
     pub max_us: f64,
-    /// The same samples by the stock tools' definitions; None in a test by time, of which they give the mean alone.
+    /// The same samples by the stock tools' definitions, which give the mean alone of a test by time; None of fewer than
+    /// three.
     pub stock: Option<StockLatency>,
 }
 

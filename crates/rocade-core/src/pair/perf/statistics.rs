@@ -105,7 +105,7 @@ impl Samples {
                     p99_9_us: at(0.999),
                     p99_99_us: at(0.9999),
                     max_us: us(histogram.max() as f64),
-                    stock: None,
+                    stock: stock_of_counted(&histogram, us),
                 }
             }),
         }
@@ -138,24 +138,59 @@ fn of_sorted(sorted: &[f64]) -> Option<Latency> {
     })
 }
 
-/// perftest's print_report_lat (src/perftest_resources.c): the two longest count for nothing but `max`, 99 % and 99.9 %.
 fn stock_of_sorted(sorted: &[f64]) -> Option<StockLatency> {
-    let rest = sorted.len().checked_sub(2).filter(|rest| *rest > 0)?;
-    let average = sorted[..rest].iter().sum::<f64>() / rest as f64;
-    let whole = |time: &f64| (average - time).trunc().powi(2);
-    let at = |share: f64| sorted[((share * rest as f64).ceil() as usize).min(sorted.len() - 1)];
+    let times = sorted.iter().map(|time| (*time, 1));
+    stock(sorted.len() as u64, |index| sorted[index as usize], times)
+}
+
+fn stock_of_counted(histogram: &Histogram<u64>, us: impl Fn(f64) -> f64) -> Option<StockLatency> {
+    let bins: Vec<(f64, u64)> = histogram
+        .iter_recorded()
+        .map(|bin| (us(bin.value_iterated_to() as f64), bin.count_at_value()))
+        .collect();
+    let ends: Vec<u64> = bins
+        .iter()
+        .scan(0, |end, (_, count)| {
+            *end += count;
+            Some(*end)
+        })
+        .collect();
+    let at = |index: u64| bins[ends.partition_point(|end| *end <= index)].0;
+    stock(histogram.len(), at, bins.iter().copied())
+}
+
+/// perftest's print_report_lat (src/perftest_resources.c): the two longest count for nothing but `max`, 99 % and 99.9 %.
+/// `at` gives the time of an index in ascending order, `times` all of them in that order, each with how often it is there.
+fn stock(
+    count: u64,
+    at: impl Fn(u64) -> f64,
+    times: impl Iterator<Item = (f64, u64)> + Clone,
+) -> Option<StockLatency> {
+    let rest = count.checked_sub(2).filter(|rest| *rest > 0)?;
+    let each_of_rest = || {
+        times.clone().scan(rest, |left, (time, count)| {
+            let taken = count.min(*left);
+            *left -= taken;
+            Some((time, taken as f64))
+        })
+    };
+    let mean = |of: &dyn Fn(f64) -> f64| {
+        each_of_rest().map(|(time, count)| of(time) * count).sum::<f64>() / rest as f64
+    };
+    let average = mean(&|time| time);
+    let share = |share: f64| at(((share * rest as f64).ceil() as u64).min(count - 1));
     let typical = match rest % 2 {
-        0 => f64::midpoint(sorted[rest / 2 - 1], sorted[rest / 2]),
-        _ => sorted[rest / 2],
+        0 => f64::midpoint(at(rest / 2 - 1), at(rest / 2)),
+        _ => at(rest / 2),
     };
     Some(StockLatency {
-        min_us: sorted[0],
-        max_us: sorted[rest],
+        min_us: at(0),
+        max_us: at(rest),
         typical_us: typical,
         average_us: average,
-        stdev_us: (sorted[..rest].iter().map(whole).sum::<f64>() / rest as f64).sqrt(),
-        p99_us: at(0.99),
-        p99_9_us: at(0.999),
+        stdev_us: mean(&|time| (average - time).trunc().powi(2)).sqrt(),
+        p99_us: share(0.99),
+        p99_9_us: share(0.999),
     })
 }
 

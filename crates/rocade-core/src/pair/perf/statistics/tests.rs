@@ -29,6 +29,24 @@ fn deviations_of_less_than_a_microsecond_are_none_to_the_stock_tools() {
     assert!((found.stdev_us - 0.45).abs() < 1e-9, "{}", found.stdev_us);
 }
 
+/// Above as many they are counted; the stock table has all its columns of them as well.
+#[test]
+fn more_messages_than_are_kept_one_by_one_have_stock_figures_too() {
+    let mut counted = Samples::new(Some(KEPT + 1));
+    (1..1000).for_each(|n| counted.add(n * 2000));
+    let stock = counted.latency(Operation::Write).unwrap().stock.unwrap();
+    for (seen, wanted) in [
+        (stock.min_us, 1.0),
+        (stock.max_us, 998.0),
+        (stock.typical_us, 499.0),
+        (stock.average_us, 499.0),
+        (stock.p99_us, 989.0),
+        (stock.p99_9_us, 998.0),
+    ] {
+        assert!((seen / wanted - 1.0_f64).abs() < 1.1e-3, "{seen} for {wanted}");
+    }
+}
+
 #[test]
 fn each_time_is_told_in_the_order_that_it_came() {
     let kept = samples(&[4000, 2000]);
@@ -141,7 +159,22 @@ proptest! {
             prop_assert!((counted / kept - 1.0).abs() < 2e-3, "{counted} {kept}");
         }
         prop_assert!(kept.min_us <= kept.p50_us && kept.p50_us <= kept.p90_us && kept.p99_99_us <= kept.max_us);
-        prop_assert_eq!(counted.stock, None);
+        let (Some(counted), Some(kept)) = (counted.stock, kept.stock) else {
+            prop_assert!(times.len() < 3 && counted.stock.is_none() && kept.stock.is_none());
+            return Ok(());
+        };
+        for (counted, kept) in [
+            (counted.min_us, kept.min_us),
+            (counted.max_us, kept.max_us),
+            (counted.typical_us, kept.typical_us),
+            (counted.average_us, kept.average_us),
+            (counted.p99_us, kept.p99_us),
+            (counted.p99_9_us, kept.p99_9_us),
+        ] {
+            prop_assert!((counted / kept - 1.0).abs() < 2e-3, "{counted} {kept}");
+        }
+        // Each deviation is cut to whole microseconds, of times that are known to one of a thousand.
+        prop_assert!((counted.stdev_us - kept.stdev_us).abs() < 2.0 + kept.max_us * 2e-3);
     }
 
     #[test]
