@@ -6,6 +6,7 @@ use std::time::Duration;
 use rocade_core::diagnose::{Exchange, Failure, State, Unlike};
 use rocade_core::pair::ParseMessageError;
 use rocade_core::pair::perf::block::BlockError;
+use rocade_core::pair::perf::{Amount, Options};
 
 /// An operation that failed, on what; the cause is the source.
 #[derive(Debug, thiserror::Error)]
@@ -205,6 +206,16 @@ pub enum VerbsError {
         /// As many were wanted; None where that is not known.
         of: Option<u64>,
     },
+    /// Nothing to measure completed within what is counted of a test by time.
+    #[error(
+        "of the {seconds} s of the test {counted_seconds} s are counted, and too few messages were done in them"
+    )]
+    Uncounted {
+        /// Of the test.
+        seconds: u32,
+        /// Without the margins at its ends.
+        counted_seconds: f64,
+    },
     /// A message of another size arrived.
     #[error("a message of {seen} bytes arrived, {wanted} were expected")]
     Size {
@@ -350,6 +361,16 @@ impl VerbsError {
         self
     }
 
+    /// Of a test by time that has nothing to show.
+    pub(crate) fn uncounted(options: &Options) -> VerbsError {
+        let seconds = match options.amount {
+            Amount::Seconds(seconds) => seconds,
+            Amount::Iterations(_) => 0,
+        };
+        let margins = 2.0 * options.margin_nanoseconds() as f64 / 1e9;
+        VerbsError::Uncounted { seconds, counted_seconds: f64::from(seconds) - margins }
+    }
+
     /// What went wrong in the exchange over TCP, if anything did.
     fn exchange(&self) -> Option<Exchange> {
         Some(match self {
@@ -389,6 +410,9 @@ impl VerbsError {
         Some(match self {
             VerbsError::HugePages { .. } => {
                 "reserve more on the host (vm.nr_hugepages; in a Pod the resource hugepages-2Mi as well), or test without"
+            }
+            VerbsError::Uncounted { .. } => {
+                "give a longer -D or a shorter margin, fewer messages under way (-t), or smaller ones (-s)"
             }
             VerbsError::MtuTooLarge { .. } => "give a smaller -m, or raise the netdev's MTU",
             VerbsError::GidBeyondByte { .. } => {
@@ -466,5 +490,15 @@ mod tests {
         }
         let size = VerbsError::Size { seen: 4, wanted: 8 };
         assert_eq!(size.after(5).failure(), Some(Failure::Size { seen: 4 }));
+    }
+
+    #[test]
+    fn a_test_by_time_in_which_nothing_was_done_says_so_and_what_to_do() {
+        let amount = Amount::Seconds(5);
+        let options = Options { amount, ..Options::stock(rocade_core::pair::perf::Test::ALL[0]) };
+        let error = VerbsError::uncounted(&options);
+        let said = "of the 5 s of the test 2.5 s are counted, and too few messages were done in them";
+        assert_eq!(error.to_string(), said);
+        assert!(error.failure().is_none() && error.cure().is_some_and(|cure| cure.contains("longer -D")));
     }
 }

@@ -226,7 +226,10 @@ fn measure(
     if let Some(receiver) = &mut traffic.receiver {
         receiver.receives.refill_all()?;
     }
-    Ok(record.result(traffic.peak()))
+    match record.result(traffic.peak()) {
+        None if traffic.sender.is_some() => Err(VerbsError::uncounted(options)),
+        found => Ok(found),
+    }
 }
 
 /// What the loop writes down.
@@ -277,10 +280,42 @@ impl Record {
         }
     }
 
+    /// None where nothing was done between two completions that are counted, which only happens in a test by time: of a
+    /// stock sender whose time is another, an end that receives has nothing to count.
     fn result(self, peak: Option<f64>) -> Option<SizeResult> {
         let (first, (end, done)) = (self.first?, self.last);
-        let messages = done - first.1;
+        let messages = done.checked_sub(first.1).filter(|messages| *messages > 0)?;
         let intervals = self.timeline.intervals(end, done, self.message_bytes);
         Some(statistics::bandwidth(self.message_bytes, messages, end - first.0, peak, intervals))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// What is found of a test of 4 s, of which 1 s to 3 s are counted, with 10 more messages done at each of the times.
+    fn found(tenths: &[u64]) -> Option<SizeResult> {
+        let options = Options { amount: Amount::Seconds(4), ..Options::stock(Test::ALL[0]) };
+        let mut record = Record::new(0, &options, 65536, None);
+        for (time, done) in tenths.iter().zip((10..).step_by(10)) {
+            record.add(time * SECOND / 10, done, &mut |_| ());
+        }
+        record.result(None)
+    }
+
+    #[test]
+    fn a_test_by_time_counts_from_the_first_completion_within_to_the_last() {
+        let found = found(&[5, 11, 20, 29, 35]).unwrap();
+        assert_eq!((found.messages, found.seconds), (20, 1.8));
+    }
+
+    #[test]
+    fn completions_before_and_after_what_is_counted_or_a_single_one_within_are_nothing_to_show() {
+        for tenths in [&[][..], &[5, 35], &[5, 20, 35]] {
+            assert!(found(tenths).is_none(), "{tenths:?}");
+        }
     }
 }

@@ -46,7 +46,10 @@ impl Perftest {
         let result = result.map(|()| turn.result());
         self.receives = receives;
         self.done += arrived;
-        result
+        match result? {
+            None if self.setup.role == Role::Client => Err(VerbsError::uncounted(&self.setup.options)),
+            found => Ok(found),
+        }
     }
 
     fn turn<'a>(
@@ -347,7 +350,7 @@ impl Turn<'_> {
         self.cq.failed(completion, request, 0)
     }
 
-    /// Of a test by time only what is counted of it.
+    /// Of a test by time only what is counted of it; None where that is nothing.
     fn result(self) -> Option<SizeResult> {
         let (messages, from, to) = match self.limit {
             Some(_) => (self.samples.count(), self.window.0, self.end.min(self.window.1)),
