@@ -31,7 +31,7 @@ impl Perftest {
     ) -> Result<Option<SizeResult>, VerbsError> {
         let (seed, operation) = (self.seed(conversation), self.setup.options.test.operation);
         if let Some(seed) = seed.filter(|_| operation != Operation::Send) {
-            return self.run_compared(message_bytes, seed, conversation);
+            return self.run_compared(message_bytes, seed, conversation, progress);
         }
         let is_stock = matches!(conversation.peer(), Peer::Stock { .. });
         let warm_up = self.warm_up(is_stock);

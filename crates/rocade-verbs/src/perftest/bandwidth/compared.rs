@@ -2,13 +2,15 @@
 //! its own. After a round both ends meet, the one that the data came to compares it, and they meet again, so that
 //! nothing is overwritten before. What is timed is the moving alone.
 
-use rocade_core::pair::Role;
-use rocade_core::pair::perf::{Amount, Operation, SizeResult, statistics};
+use std::time::Duration;
 
-use super::super::Perftest;
+use rocade_core::pair::Role;
+use rocade_core::pair::perf::{Amount, Operation, Options, SizeResult, statistics};
+
 use super::super::clock;
 use super::super::conversation::Conversation;
 use super::super::data::Pattern;
+use super::super::{PROGRESS, Perftest, Progress};
 use super::traffic::Traffic;
 use crate::error::VerbsError;
 
@@ -18,6 +20,7 @@ impl Perftest {
         message_bytes: u32,
         seed: u64,
         conversation: &mut Conversation<'_>,
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Option<SizeResult>, VerbsError> {
         let depth = u64::from(self.depth(Some(seed)));
         let sender = self.is_sender().then(|| self.sender(message_bytes, None)).transpose()?;
@@ -26,7 +29,7 @@ impl Perftest {
         if let Some(sender) = &mut traffic.sender {
             sender.depth = depth;
         }
-        let run = self.run_rounds(&mut traffic, message_bytes, seed, conversation);
+        let run = self.run_rounds(&mut traffic, message_bytes, seed, conversation, progress);
         self.done += traffic.in_all();
         let (messages, time) = run?;
         Ok(is_sender.then(|| statistics::bandwidth(message_bytes, messages, time, None, None)))
@@ -39,9 +42,11 @@ impl Perftest {
         message_bytes: u32,
         seed: u64,
         conversation: &mut Conversation<'_>,
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<(u64, u64), VerbsError> {
-        let depth = u64::from(self.depth(Some(seed)));
+        let (depth, qps) = (u64::from(self.depth(Some(seed))), self.qps.len() as u64);
         let (mut done, mut time) = (0, 0);
+        let mut progress_due = clock::now() + PROGRESS;
         loop {
             let count = match self.setup.options.amount {
                 Amount::Iterations(all) => depth.min(all - done),
@@ -52,7 +57,7 @@ impl Perftest {
                 }
             };
             if count == 0 {
-                return Ok((done * self.qps.len() as u64, time));
+                return Ok((done * qps, time));
             }
             self.fill_round(seed, done..done + count, message_bytes)?;
             conversation.before_size()?;
@@ -60,11 +65,26 @@ impl Perftest {
             while !traffic.is_sent() {
                 traffic.step()?;
             }
-            time += clock::now() - start;
+            let now = clock::now();
+            time += now - start;
+            if now >= progress_due && traffic.sender.is_some() {
+                progress_due = now + PROGRESS;
+                progress(self.progress(message_bytes, (done + count) * qps, time));
+            }
             conversation.after_size()?;
             self.compare_round(seed, done..done + count, message_bytes)?;
             done += count;
         }
+    }
+
+    /// Of a round that has moved.
+    fn progress(&self, message_bytes: u32, done: u64, time: u64) -> Progress {
+        let Options { test, amount, qps, .. } = self.setup.options;
+        let of = match amount {
+            Amount::Iterations(count) => Some(count * u64::from(qps)),
+            Amount::Seconds(_) => None,
+        };
+        Progress { test, message_bytes, done, of, elapsed: Duration::from_nanos(time) }
     }
 
     /// A writer fills what it is about to write; an end that is read from, what the other end is about to read.
