@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rocade_core::pair::{DONE, Endpoint, MESSAGE_BYTES, Role};
 
-use crate::error::VerbsError;
+use crate::error::{Ended, VerbsError};
 use crate::exchange;
 
 /// Exchanges addresses; `bind` connects our QP to the other end's. The server's is bound before it answers, so that the
@@ -22,8 +22,7 @@ pub(super) fn shake_hands(
         Role::Server => {
             bind(receive_address(stream, timeout)?)?;
             send_address()?;
-            exchange::receive::<{ DONE.len() }>(stream, "the client's `done`", timeout)?;
-            Ok(())
+            receive_done(stream, timeout)
         }
         Role::Client => {
             send_address()?;
@@ -38,6 +37,19 @@ fn receive_address(stream: &TcpStream, timeout: Duration) -> Result<Endpoint, Ve
     let message: [u8; MESSAGE_BYTES] = exchange::receive(stream, "the other end's address", timeout)?;
     Ok(Endpoint::from_message(&message)?)
 }
+
+fn receive_done(stream: &TcpStream, timeout: Duration) -> Result<(), VerbsError> {
+    let wanted = "the client's `done`";
+    let seen: [u8; DONE.len()] = exchange::receive(stream, wanted, timeout)?;
+    if seen == *DONE {
+        return Ok(());
+    }
+    let (wanted, seen) = (wanted.to_owned(), seen.to_vec());
+    Err(VerbsError::Exchange { wanted, seen, end: Ended::Whole, source: None })
+}
+
+#[cfg(test)]
+mod misbehaving;
 
 #[cfg(test)]
 mod tests {
