@@ -9,7 +9,8 @@ use anyhow::Context;
 use rocade_core::diagnose::Failure;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    Timeout, set_socket_keepalive, set_socket_timeout, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    Timeout, set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_socket_timeout,
+    set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
@@ -78,14 +79,20 @@ impl Dial<'_> {
         let all = (bare, self.port).to_socket_addrs();
         let all = all.map_err(|source| Unreached::Name { server: server(), source })?;
         let fits = |address: &SocketAddr| self.from.is_none_or(|from| from.is_ipv4() == address.is_ipv4());
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let mut last = None;
         for address in all.filter(fits) {
             match dial(address, self.from, self.timeout).and_then(ready) {
                 Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
+                Err(error) => last = Some(error),
             }
         }
-        Err(Unreached::Port { server: server(), port: self.port, source: last })
+        Err(match (last, self.from) {
+            (None, Some(from)) => Unreached::Family { server: server(), from },
+            (last, _) => {
+                let source = last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
+                Unreached::Port { server: server(), port: self.port, source }
+            }
+        })
     }
 }
 
@@ -99,6 +106,14 @@ pub(crate) enum Unreached {
         server: String,
         source: io::Error,
     },
+    /// It has no address of the family that this end is to connect from.
+    #[error("{server} has no {} address to connect to from {from}", if .from.is_ipv4() { "IPv4" } else { "IPv6" })]
+    Family {
+        /// As it was given.
+        server: String,
+        /// This end's, as it was given.
+        from: IpAddr,
+    },
     /// No address answered.
     #[error("cannot connect to {server}, TCP port {port}")]
     Port {
@@ -111,10 +126,11 @@ pub(crate) enum Unreached {
 }
 
 impl Unreached {
-    /// The failure that this is, for a diagnosis.
-    pub(crate) fn failure(&self) -> Failure {
-        match self {
+    /// The failure that this is, for a diagnosis; None where the error says all there is to say.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        Some(match self {
             Unreached::Name { server, .. } => Failure::Resolve { name: server.clone() },
+            Unreached::Family { .. } => return None,
             Unreached::Port { server, port, source } => {
                 let errno = match source.kind() {
                     io::ErrorKind::TimedOut => Errno::TIMEDOUT.raw_os_error(),
@@ -122,6 +138,14 @@ impl Unreached {
                 };
                 Failure::Tcp { server: server.clone(), port: *port, errno }
             }
+        })
+    }
+
+    /// What to do about one that is no failure.
+    pub(crate) fn cure(&self) -> Option<&'static str> {
+        match self {
+            Unreached::Family { .. } => Some("give --bind an address of the other family, or leave it out"),
+            Unreached::Name { .. } | Unreached::Port { .. } => None,
         }
     }
 
@@ -130,6 +154,7 @@ impl Unreached {
         use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
         match self {
             Unreached::Name { .. } => true,
+            Unreached::Family { .. } => false,
             Unreached::Port { source, .. } => {
                 matches!(source.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | TimedOut)
             }
@@ -193,7 +218,7 @@ impl<'a> Meeting<'a> {
 pub(crate) fn listen(address: Option<IpAddr>, port: u16) -> anyhow::Result<TcpListener> {
     let listener = match address {
         Some(address) => TcpListener::bind((address, port)),
-        None => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).or_else(|error| match error.kind() {
+        None => listen_on_all(port).or_else(|error| match error.kind() {
             io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
             // A kernel without IPv6.
             _ => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)),
@@ -201,6 +226,19 @@ pub(crate) fn listen(address: Option<IpAddr>, port: u16) -> anyhow::Result<TcpLi
     };
     let hint = "is another test waiting there? choose a free port with -p at both ends";
     listener.with_context(|| Advice::new(format!("cannot listen on TCP port {port}"), hint))
+}
+
+/// Connections that may wait to be accepted, as the standard library has it.
+const BACKLOG: i32 = 128;
+
+/// IPv6 and IPv4 with one socket, also where net.ipv6.bindv6only is set.
+fn listen_on_all(port: u16) -> io::Result<TcpListener> {
+    let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    set_ipv6_v6only(&socket, false)?;
+    bind(&socket, &SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from(socket))
 }
 
 /// Small messages go at once: the other end reads each with one `read`. A host that has gone is noticed while an end that
@@ -261,14 +299,38 @@ mod tests {
         assert_eq!(stream.local_addr().unwrap().ip(), from);
         let foreign = Dial { from: Some("192.0.2.1".parse().unwrap()), ..dial };
         let failure = foreign.connect().unwrap_err().failure();
-        assert!(matches!(failure, Failure::Tcp { errno: 99, .. }), "{failure:?}");
+        assert!(matches!(failure, Some(Failure::Tcp { errno: 99, .. })), "{failure:?}");
+    }
+
+    #[test]
+    fn an_address_to_connect_from_that_no_address_of_the_name_goes_with_is_told() {
+        for (server, from, wanted) in [
+            ("127.0.0.1", "::1", "127.0.0.1 has no IPv6 address to connect to from ::1"),
+            ("[::1]", "127.0.0.1", "[::1] has no IPv4 address to connect to from 127.0.0.1"),
+        ] {
+            let wait = Duration::from_secs(60);
+            let dial = Dial { server, from: Some(from.parse().unwrap()), wait, ..to(1) };
+            let error = dial.connect().unwrap_err();
+            assert_eq!(error.to_string(), wanted);
+            assert!(error.failure().is_none() && error.cure().is_some_and(|cure| cure.contains("--bind")));
+        }
+    }
+
+    /// Where IPv6 listens alone unless asked otherwise (net.ipv6.bindv6only), too.
+    #[test]
+    fn without_an_address_both_families_are_listened_for() {
+        let listener = listen(None, 0).unwrap();
+        let local = listener.local_addr().unwrap();
+        assert!(local.is_ipv4() || !rustix::net::sockopt::ipv6_v6only(&listener).unwrap());
+        let client = to(local.port()).connect().unwrap();
+        assert_eq!(listener.accept().unwrap().1.port(), client.local_addr().unwrap().port());
     }
 
     #[test]
     fn a_name_that_means_nothing_is_an_error_of_its_own() {
         let error = Dial { server: "nowhere.invalid", ..to(1) }.connect().unwrap_err();
         assert_eq!(error.to_string(), "cannot resolve nowhere.invalid");
-        assert_eq!(error.failure(), Failure::Resolve { name: "nowhere.invalid".to_owned() });
+        assert_eq!(error.failure(), Some(Failure::Resolve { name: "nowhere.invalid".to_owned() }));
     }
 
     #[test]

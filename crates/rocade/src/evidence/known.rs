@@ -53,10 +53,13 @@ impl Known {
 
     fn diagnose(self, test: &str, error: anyhow::Error) -> anyhow::Result<Failed> {
         let Some(failure) = failure_of(&error) else {
-            return Err(match error.downcast_ref::<VerbsError>().and_then(VerbsError::cure) {
-                Some(cure) => error.context(Advice::new(test, cure)),
-                None => error,
-            });
+            let of_tcp = || error.downcast_ref::<Unreached>().and_then(Unreached::cure);
+            return Err(
+                match error.downcast_ref::<VerbsError>().and_then(VerbsError::cure).or_else(of_tcp) {
+                    Some(cure) => error.context(Advice::new(test, cure)),
+                    None => error,
+                },
+            );
         };
         let mut evidence = Evidence {
             choice: self.choice.as_ref(),
@@ -142,7 +145,7 @@ fn unmade(error: &anyhow::Error) -> Value {
 fn failure_of(error: &anyhow::Error) -> Option<Failure> {
     let of_verbs = error.downcast_ref::<VerbsError>().and_then(VerbsError::failure);
     let of_choice = || error.downcast_ref::<NoChoice>().cloned().map(Failure::NoChoice);
-    of_verbs.or_else(of_choice).or_else(|| error.downcast_ref::<Unreached>().map(Unreached::failure))
+    of_verbs.or_else(of_choice).or_else(|| error.downcast_ref::<Unreached>().and_then(Unreached::failure))
 }
 
 #[cfg(test)]
