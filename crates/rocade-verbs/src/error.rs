@@ -414,6 +414,10 @@ impl VerbsError {
             VerbsError::Uncounted { .. } => {
                 "give a longer -D or a shorter margin, fewer messages under way (-t), or smaller ones (-s)"
             }
+            VerbsError::UnsetGid { .. } => {
+                "leave -x out, or choose an index that `rocade inventory -o gids` shows; an address that was taken from the \
+                 netdev has none any more"
+            }
             VerbsError::MtuTooLarge { .. } => "give a smaller -m, or raise the netdev's MTU",
             VerbsError::GidBeyondByte { .. } => {
                 "choose a lower index with -x; addresses that went and came again may have one"
@@ -490,6 +494,13 @@ mod tests {
         }
         let size = VerbsError::Size { seen: 4, wanted: 8 };
         assert_eq!(size.after(5).failure(), Some(Failure::Size { seen: 4 }));
+    }
+
+    #[test]
+    fn an_index_without_a_gid_is_told_with_what_to_do() {
+        let error = VerbsError::UnsetGid { port: "rxe0/1".into(), index: 7 };
+        assert_eq!(error.to_string(), "GID index 7 of rxe0/1 is not set");
+        assert!(error.cure().is_some_and(|cure| cure.contains("rocade inventory -o gids")));
     }
 
     #[test]
