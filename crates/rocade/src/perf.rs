@@ -23,10 +23,10 @@ use self::expectation::Expectations;
 use self::options::{TCP_PORT, What, Where};
 use self::progress::ProgressLine;
 use self::refused::Refusal;
-use self::session::{Ended, Seen, Session, choose};
+use self::session::{Connected, Ended, Seen, Session, choose};
 use crate::cli::Output;
 use crate::evidence::{Form, Known, keep_stderr};
-use crate::outcome::{Outcome, print};
+use crate::outcome::{Outcome, print, tell};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
@@ -108,9 +108,15 @@ fn attempt(args: &Args, options: &Options, meeting: Meeting<'_>, known: &mut Kno
     let mut line = ProgressLine::on_stderr();
     session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
-        Seen::Connected(_) | Seen::Samples(_) | Seen::Found(_) => {}
+        Seen::Connected(connected) => tell_lowered(connected),
+        Seen::Samples(_) | Seen::Found(_) => {}
         Seen::Progress(progress) => line.show(progress),
     })
+}
+
+/// Of what there is less than was asked for.
+pub(crate) fn tell_lowered(connected: &Connected<'_>) {
+    connected.lowered().iter().for_each(|line| tell(&format!("rocade: {line}")));
 }
 
 /// libibverbs, which offers an HCA that a test can run over.

@@ -20,9 +20,9 @@ use self::options::Args;
 use self::rows::{Row, heading, render_samples};
 use crate::evidence::Known;
 use crate::outcome::{Advice, Outcome, print, tell};
-use crate::perf::load;
 use crate::perf::options::{TIMEOUT_SECONDS, Where};
 use crate::perf::session::{Connected, Seen, Session};
+use crate::perf::{load, tell_lowered};
 use crate::pingpong::report::tell_choice;
 use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
@@ -81,7 +81,10 @@ fn attempt(
     let session = Session { library: &library, role, options, place: &place, unit, accept };
     let ended = session.run(&stream, known, &mut |seen| match seen {
         Seen::Chosen(choice) => tell_choice(choice),
-        Seen::Connected(connected) => output.connected(connected),
+        Seen::Connected(connected) => {
+            tell_lowered(connected);
+            output.connected(connected);
+        }
         Seen::Samples(samples) => output.samples(samples),
         Seen::Found(size) => output.found(size),
         Seen::Progress(_) => {}

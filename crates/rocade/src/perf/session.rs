@@ -66,6 +66,14 @@ pub(crate) struct Connected<'a> {
     pub(crate) outstanding_reads: u8,
 }
 
+impl Connected<'_> {
+    /// What there is less of than was asked for, a sentence each.
+    pub(crate) fn lowered(&self) -> Vec<String> {
+        let Connected { mtu_bytes, inline_bytes, outstanding_reads, .. } = *self;
+        self.options.lowered(mtu_bytes, inline_bytes, outstanding_reads)
+    }
+}
+
 /// A result, and what its verdict needs besides.
 pub(crate) struct Ended {
     pub(crate) result: PerfResult,

@@ -44,6 +44,32 @@ impl Options {
         Ok(self)
     }
 
+    /// What an end has less of than was asked for, a sentence each: of the path MTU and the inline size, bytes, and of
+    /// reads under way. What is asked for without an option is not told.
+    pub fn lowered(&self, mtu_bytes: u32, inline_bytes: u32, outstanding_reads: u8) -> Vec<String> {
+        let is_inline = self.sizes.each().iter().any(|bytes| *bytes <= self.inline_bytes);
+        let usual = Options::stock(self.test).inline_bytes;
+        let inline = Some(self.inline_bytes).filter(|asked| is_inline && *asked != usual);
+        let told = |asked: Option<u32>, has: u32, what: &str, why: &str| {
+            let asked = asked.filter(|asked| *asked > has)?;
+            Some(format!("{what} {has}, not {asked} as asked for: {why}"))
+        };
+        let reads = self.outstanding_reads.map(u32::from);
+        [
+            told(self.mtu_bytes, mtu_bytes, "the path MTU in bytes is", "a port has no more"),
+            told(
+                inline,
+                inline_bytes,
+                "the largest inline message in bytes is",
+                "a QP of this HCA has no more",
+            ),
+            told(reads, outstanding_reads.into(), "the reads under way are", "the HCA has no more"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     /// Whether all of this can be done together.
     pub fn check(&self) -> Result<(), Contradiction> {
         self.check_ranges()?;
@@ -218,5 +244,27 @@ mod tests {
             let said = options(test, change).check().unwrap_err().to_string();
             assert!(said.starts_with(wanted), "{said}");
         }
+    }
+
+    #[test]
+    fn what_an_end_has_less_of_than_was_asked_for_is_told_and_nothing_else() {
+        let asked = options("write-lat", |o| (o.mtu_bytes, o.inline_bytes) = (Some(4096), 512));
+        assert_eq!(
+            asked.lowered(1024, 256, 1),
+            [
+                "the path MTU in bytes is 1024, not 4096 as asked for: a port has no more",
+                "the largest inline message in bytes is 256, not 512 as asked for: a QP of this HCA has no more"
+            ]
+        );
+        assert!(asked.lowered(4096, 512, 1).is_empty() && asked.lowered(4096, 1024, 1).is_empty());
+        let reads = options("read-bw", |o| o.outstanding_reads = Some(16));
+        assert_eq!(
+            reads.lowered(1024, 0, 4),
+            ["the reads under way are 4, not 16 as asked for: the HCA has no more"]
+        );
+        // Nobody asked for these: the inline size that the tool has itself, and messages that are too large for one.
+        assert!(options("write-lat", |_| ()).lowered(256, 0, 1).is_empty());
+        let large = options("write-bw", |o| (o.inline_bytes, o.sizes) = (64, Sizes::One(65536)));
+        assert!(large.lowered(1024, 0, 1).is_empty());
     }
 }
