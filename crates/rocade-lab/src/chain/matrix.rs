@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rocade_core::pair::perf::{Measure, Operation, PerfResult, Test};
 
+mod all_sizes;
+
 use super::families;
 use super::pingpong::{counters, gid_index, run_pair};
 use super::place::Place;
@@ -40,7 +42,7 @@ struct Cell {
 
 /// After the rows of the guide.
 pub fn matrix_rows() -> Vec<Row<Chain>> {
-    vec![
+    let mut rows = vec![
         Row {
             name: "all six tests, rocade with perftest of Debian 13 at either end",
             typed: vec!["ib_write_bw -d rxe1 -x INDEX …  (other end: rocade write-bw … ADDRESS)".into()],
@@ -57,7 +59,11 @@ pub fn matrix_rows() -> Vec<Row<Chain>> {
             run: |chain| matrix(chain, "", &[Ends::Both]),
         },
         families::row(),
-    ]
+    ];
+    if std::env::var_os(FULL).is_some() {
+        rows.push(all_sizes::row());
+    }
+    rows
 }
 
 fn stock(chain: &Chain, tree: &str) -> Result<Seen> {
