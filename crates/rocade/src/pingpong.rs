@@ -7,6 +7,7 @@ pub(crate) mod stock;
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
+use std::rc::Rc;
 
 use anyhow::Context;
 use clap::value_parser;
@@ -26,7 +27,7 @@ use crate::outcome::{Outcome, print};
 use crate::perf::cpus::{cpus_in_words, usable_cpus};
 use crate::perf::options::Where;
 use crate::perf::progress::ProgressLine;
-use crate::perf::session::{choose, connection_of};
+use crate::perf::session::{choose, choose_again, connection_of};
 use crate::source::Source;
 use crate::tcp::{Meeting, Reach};
 
@@ -132,22 +133,17 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
         Source { from: None }.renew(&mut known.host)?;
     }
     let connection = connection_of(&stream)?;
-    let choice = choose(&known.host, &args.place, Some(connection))?;
-    report::tell_choice(&choice);
     known.connection = Some(connection);
-    known.watch = Watch::over(&choice);
-    known.local = End {
-        message_bytes: Some(u64::from(args.size)),
-        pkey_index: Some(args.pkey_index.into()),
-        service_level: Some(args.sl),
-        traffic_class: Some(args.traffic_class()),
-        receive_depth: Some(args.rx_depth),
-        ..End::over(&known.host, &choice)
-    };
     // Neither end says whether it is ibv_rc_pingpong, which asks for this.
     known.remote.hop_limit = Some(1);
-    known.choice = Some(choice.clone());
-    let mut pingpong = Pingpong::prepare(&library, args.setup(&choice)?)?;
+    let first = choose(&known.host, &args.place, known.connection)?;
+    let (mut pingpong, choice) = match open(args, &library, &first, known) {
+        Ok(pingpong) => (pingpong, first),
+        Err(error) => match choose_again(&known.host, &args.place, known.connection, &first, &error) {
+            Some(second) => (open(args, &library, &second, known)?, second),
+            None => return Err(error),
+        },
+    };
     known.local.endpoint = Some(*pingpong.local());
     known.local.mtu_bytes = Some(pingpong.mtu_bytes());
     let result = test(args, &mut pingpong, &stream, &choice);
@@ -157,6 +153,22 @@ fn attempt(args: &Args, meeting: Meeting<'_>, known: &mut Known) -> anyhow::Resu
     result.loopback = loopback.map(|loopback| loopback.to_string());
     result.counters = known.watch.as_ref().map(|watch| watch.counted().all_grown()).unwrap_or_default();
     Ok(result)
+}
+
+/// Tells a choice, and makes this end's verbs objects over it.
+fn open(args: &Args, library: &Rc<Library>, choice: &Choice, known: &mut Known) -> anyhow::Result<Pingpong> {
+    report::tell_choice(choice);
+    known.watch = Watch::over(choice);
+    known.local = End {
+        message_bytes: Some(u64::from(args.size)),
+        pkey_index: Some(args.pkey_index.into()),
+        service_level: Some(args.sl),
+        traffic_class: Some(args.traffic_class()),
+        receive_depth: Some(args.rx_depth),
+        ..End::over(&known.host, choice)
+    };
+    known.choice = Some(choice.clone());
+    Ok(Pingpong::prepare(library, args.setup(choice)?)?)
 }
 
 fn test(
