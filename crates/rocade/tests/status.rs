@@ -42,8 +42,12 @@ impl Agent {
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| send.send(line)));
         let agent = Agent { temp, process, log };
         let start = Instant::now();
-        while !agent.socket().exists() {
-            assert!(start.elapsed() < HANG, "the agent makes its socket");
+        let has_looked = || {
+            let said = agent.status(&[]).stderr;
+            agent.socket().exists() && !String::from_utf8_lossy(&said).contains("not looked at yet")
+        };
+        while !has_looked() {
+            assert!(start.elapsed() < HANG, "the agent makes its socket and looks at the host");
             sleep(Duration::from_millis(5));
         }
         agent
