@@ -239,17 +239,23 @@ impl Report {
         }
     }
 
-    /// The unit in which it is nearest to what another end found of the same traffic, as far as it has come: the units
-    /// are a factor of 119 apart. None before it holds a bandwidth.
-    pub fn unit_beside(&self, found: &SizeResult) -> Option<Unit> {
-        let other = found.bandwidth?.average_gbps;
-        let own = [self.average, self.peak].into_iter().find(|it| it.is_normal() && *it > 0.0)?;
-        // As logarithms would order it, without the library that has them.
-        let distance = |unit: &Unit| {
-            let ratio = own * unit.gbps() / other;
-            ratio.max(ratio.recip())
+    /// The unit in which it is, as far as it has come, beside what another end found of the same traffic. The units are a
+    /// factor of 119 apart: another one than was `expected` is only taken where the figures would differ by more than 40
+    /// in the expected one, so that one way may be that much slower than the other, as where packets are lost.
+    pub fn unit_beside(&self, found: &SizeResult, expected: Unit) -> Unit {
+        const UNLIKE: f64 = 40.0;
+        let Some(bandwidth) = &found.bandwidth else { return expected };
+        let of_peak = (self.peak, bandwidth.peak_gbps.unwrap_or(bandwidth.average_gbps));
+        let known = [(self.average, bandwidth.average_gbps), of_peak];
+        let Some((own, other)) = known.into_iter().find(|(own, _)| own.is_normal() && *own > 0.0) else {
+            return expected;
         };
-        [Unit::Mebibytes, Unit::Gigabits].into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
+        let ratio = own * expected.gbps() / other;
+        match expected {
+            Unit::Mebibytes if ratio < UNLIKE.recip() => Unit::Gigabits,
+            Unit::Gigabits if ratio > UNLIKE => Unit::Mebibytes,
+            _ => expected,
+        }
     }
 
     /// The messages.

@@ -192,10 +192,14 @@ impl Conversation<'_> {
     }
 
     /// A server has the client's figures before it sends its own, which are of the same traffic and are summed with
-    /// them, and takes their unit.
+    /// them, and takes their unit. A client has a part of the server's at most, and its unit was asked for.
     fn own_report(&self, theirs: &[[u8; 8]; REPORT_FIELDS]) -> Report {
         let Some(found) = &self.measured else { return Report::NOTHING };
-        Report::of(found, Report::from_messages(theirs).unit_beside(found).unwrap_or(self.unit))
+        let unit = match self.role {
+            Role::Server => Report::from_messages(theirs).unit_beside(found, self.unit),
+            Role::Client => self.unit,
+        };
+        Report::of(found, unit)
     }
 
     /// Only releases before 23.10 say it, and none waits for it. Best effort.

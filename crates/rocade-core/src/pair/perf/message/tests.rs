@@ -143,7 +143,8 @@ proptest! {
     #[test]
     fn a_report_beside_what_was_found_of_the_same_traffic_tells_its_unit(
         gbps in 1e-4..800.0_f64,
-        unlike in 0.2..5.0_f64,
+        unlike in 0.4..2.5_f64,
+        slower in 0.03..30.0_f64,
         peak_alone: bool,
         gigabits: bool,
     ) {
@@ -160,12 +161,16 @@ proptest! {
             latency: None,
         };
         let unit = if gigabits { Unit::Gigabits } else { Unit::Mebibytes };
-        let mut report = Report::of(&found(gbps * unlike), unit);
-        if peak_alone {
-            (report.average, report.rate) = (0.0, 0.0);
+        let report = |unlike: f64| {
+            let report = Report::of(&found(gbps * unlike), unit);
+            if peak_alone { Report { average: 0.0, rate: 0.0, ..report } } else { report }
+        };
+        for expected in [Unit::Gigabits, Unit::Mebibytes] {
+            prop_assert_eq!(report(unlike).unit_beside(&found(gbps), expected), unit);
+            prop_assert_eq!(Report::NOTHING.unit_beside(&found(gbps), expected), expected);
         }
-        prop_assert_eq!(report.unit_beside(&found(gbps)), Some(unit));
-        prop_assert_eq!(Report::NOTHING.unit_beside(&found(gbps)), None);
+        // Packets are lost one way.
+        prop_assert_eq!(report(slower).unit_beside(&found(gbps), unit), unit);
     }
 
     #[test]

@@ -229,6 +229,27 @@ fn both_ends_print_the_sum_of_both_directions() {
     }
 }
 
+/// However far the other end's peak is from them, which it has heard of by then.
+#[test]
+fn a_client_tells_its_figures_in_the_unit_that_it_was_asked_for() {
+    let options = Options { bidirectional: true, ..Options::stock(super::test("write-bw")) };
+    let (stream, mut other) = connected_ends();
+    let said = script(options.test, "-b");
+    for message in said.iter().flat_map(|word| messages(word, 65536)) {
+        other.write_all(&message).unwrap();
+    }
+    let (mebibytes, gbps) = (1e6_f64, 1000.0 * STOCK_GBPS);
+    Driver { gbps, ..Driver::new(Role::Client, options) }.drive(&stream).unwrap();
+    drop(stream);
+    let mut heard = Vec::new();
+    other.read_to_end(&mut heard).unwrap();
+    let is_told = |field: &[u8]| {
+        let seen = f64::from_bits(u64::from_be_bytes(field.try_into().unwrap()));
+        (seen / mebibytes - 1.0).abs() < 1e-9
+    };
+    assert!(heard.windows(8).any(is_told), "{}", heard.escape_ascii());
+}
+
 #[test]
 fn a_send_test_prints_what_each_end_measured() {
     for role in [Role::Client, Role::Server] {
