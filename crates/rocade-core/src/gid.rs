@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::{GidEntry, GidType, Hca, Host, LinkLayer, Port, Transport, Usable};
 use crate::names::{GidIndex, HcaName, PortNum};
+use crate::pod::Tried;
 
 mod loopback;
 mod near;
@@ -135,14 +136,15 @@ pub fn choose_gid(host: &Host, wish: &Wish<'_>) -> Result<Choice, NoChoice> {
     }
 }
 
-/// The same once an HCA did not open: without it, with a warning that says why (an errno's name). None where nothing else
-/// can be chosen, or the HCA or an index of it was asked for.
-pub fn choose_other(host: &Host, wish: &Wish<'_>, unopened: &HcaName, errno: &str) -> Option<Choice> {
+/// The same once an HCA did not open: without all whose nodes do not, with a warning that says why (an errno's name). None
+/// where its node does open, nothing else can be chosen, or the HCA or an index of it was asked for.
+pub fn choose_other(host: &Host, wish: &Wish<'_>, unopened: &HcaName, tried: &Tried) -> Option<Choice> {
     if wish.hca.is_some() || wish.gid_index.is_some() {
         return None;
     }
+    let errno = tried.get(unopened)?.as_ref()?;
     let mut others = host.clone();
-    others.hcas.retain(|hca| hca.name != *unopened);
+    others.hcas.retain(|hca| tried.get(&hca.name).is_none_or(Option::is_none));
     let mut choice = choose_gid(&others, wish).ok()?;
     choice.warnings.push(format!("{unopened} came first, and its device node does not open here ({errno})"));
     Some(choice)

@@ -5,6 +5,7 @@ use rocade_core::diagnose::{Counted, Evidence, Failure, Phase, Reach, packet_byt
 use rocade_core::gid::Choice;
 use rocade_core::host::{Counter, Limit, Memlock};
 use rocade_core::names::Pkey;
+use rocade_core::pod::Tried;
 use rocade_core::{Gid, HcaName, Host, LinkLayer, PortNum};
 use rocade_host::{Root, read_ipc_lock, read_pkey_table, read_port_counters, try_verbs};
 use rustix::process::{Resource, getrlimit};
@@ -65,9 +66,13 @@ fn complete(evidence: &mut Evidence<'_>, watch: Option<&Watch>) {
 }
 
 /// Why the HCA's node itself does not open, by errno's name; libibverbs does not say it.
-pub(crate) fn node_refused(host: &Host, choice: &Choice) -> Option<String> {
-    let root = Root::live("/").ok()?;
-    try_verbs(&root, host).remove(&choice.hca)?
+fn node_refused(host: &Host, choice: &Choice) -> Option<String> {
+    tried(host).remove(&choice.hca)?
+}
+
+/// Which HCAs' nodes open.
+pub(crate) fn tried(host: &Host) -> Tried {
+    Root::live("/").map(|root| try_verbs(&root, host)).unwrap_or_default()
 }
 
 /// Whether the addresses of both GIDs reach each other without RDMA.

@@ -22,7 +22,7 @@ use rustix::param::page_size;
 
 use super::cpus::{cpus_in_words, usable_cpus};
 use super::options::Where;
-use crate::evidence::{Known, Watch, node_refused};
+use crate::evidence::{Known, Watch, tried};
 use crate::outcome::Advice;
 use crate::source::Source;
 
@@ -120,11 +120,12 @@ impl Session<'_> {
         Ok(self.ended(&perftest, &greeting, known, choice, facts, results))
     }
 
-    /// What a client means to use, as far as that needs no other end.
+    /// What a client means to use, as far as that needs no other end; None of an HCA that it will have to pass over.
     fn meant(&self, known: &Known) -> Option<Gid> {
         let choice = || choose(&known.host, self.place, known.connection).ok();
         let choice = (self.role == Role::Client).then(choice)??;
-        choice.gid.map(|entry| entry.gid)
+        let entry = choice.gid?;
+        tried(&known.host).get(&choice.hca)?.is_none().then_some(entry.gid)
     }
 
     /// What a stock tool cannot be told.
@@ -307,8 +308,8 @@ pub(crate) fn choose_again(
     error: &anyhow::Error,
 ) -> Option<Choice> {
     let is_unopened = matches!(error.downcast_ref(), Some(VerbsError::Call { verb: "ibv_open_device", .. }));
-    let errno = is_unopened.then(|| node_refused(host, first))??;
-    choose_other(host, &wish(place, connection), &first.hca, &errno)
+    let tried = is_unopened.then(|| tried(host))?;
+    choose_other(host, &wish(place, connection), &first.hca, &tried)
 }
 
 fn wish(place: &Where, connection: Option<Connection>) -> Wish<'_> {

@@ -99,13 +99,16 @@ fn an_hca_that_does_not_open_is_passed_over_with_a_warning_unless_it_was_asked_f
     let over_management = connection("192.168.7.1", "192.168.7.2");
     let wish = Wish { connection: over_management, ..Wish::default() };
     let first = choose_gid(&host, &wish).unwrap().hca;
-    let other = choose_other(&host, &wish, &first, "EPERM").unwrap();
+    let tried = |refused: &[&str]| -> Tried {
+        let errno = |name: &HcaName| refused.contains(&name.as_str()).then(|| "EPERM".to_owned());
+        host.hcas.iter().map(|hca| (hca.name.clone(), errno(&hca.name))).collect()
+    };
+    let other = choose_other(&host, &wish, &first, &tried(&["rxe1"])).unwrap();
     assert_eq!((first.as_str(), other.hca.as_str()), ("rxe1", "rxe2"));
     assert_eq!(other.warnings, ["rxe1 came first, and its device node does not open here (EPERM)"]);
     for asked in [Wish { hca: Some(&first), ..wish }, Wish { gid_index: Some(GidIndex(1)), ..wish }] {
-        assert_eq!(choose_other(&host, &asked, &first, "EPERM"), None);
+        assert_eq!(choose_other(&host, &asked, &first, &tried(&["rxe1"])), None);
     }
-    let mut alone = two_rails();
-    alone.hcas.truncate(1);
-    assert_eq!(choose_other(&alone, &wish, &first, "EPERM"), None);
+    assert_eq!(choose_other(&host, &wish, &first, &tried(&["rxe1", "rxe2"])), None, "none opens");
+    assert_eq!(choose_other(&host, &wish, &first, &tried(&[])), None, "it failed for another reason");
 }
