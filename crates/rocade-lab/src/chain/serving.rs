@@ -186,7 +186,7 @@ fn limits(chain: &Chain) -> Result<String> {
         (
             both,
             [
-                "the other end will not: as many clients as may be at once (1) are served, and none ended for 5 s",
+                "the other end will not: as many clients as may be at once (1) are served, and no place became free within 5 s",
                 "the other end gave up: the 15 s that a client has here are up",
                 "first ended with 2",
             ],

@@ -195,8 +195,9 @@ impl<Port: Copy> Reception<Port> {
     fn look(&mut self) {
         let (patience, tell) = (self.limits.patience, self.tell);
         let (seconds, most) = (patience.as_secs(), self.limits.clients);
-        let full =
-            format!("as many clients as may be at once ({most}) are served, and none ended for {seconds} s");
+        let full = format!(
+            "as many clients as may be at once ({most}) are served, and no place became free within {seconds} s"
+        );
         self.guests.retain_mut(|guest| {
             let mut bytes = [0; LOOKED_AT];
             if guest.first == First::More {

@@ -173,7 +173,7 @@ fn a_client_without_a_place_is_turned_away_after_its_time_in_words_where_it_is_r
     let said = read_to_end(&second);
     let (version, failed) = said.split_first_chunk::<VERSION_BYTES>().unwrap();
     assert_eq!(version, &Announcement::own());
-    let reason = "as many clients as may be at once (1) are served, and none ended for 1 s";
+    let reason = "as many clients as may be at once (1) are served, and no place became free within 1 s";
     assert_eq!(parse_failed(failed), Failed { reason: reason.into(), of_rdma: None });
     let from = second.local_addr().unwrap();
     assert!(is_told(&format!("rocade: {from} turned away: {reason}")));
