@@ -412,7 +412,7 @@ impl VerbsError {
                 "reserve more on the host (vm.nr_hugepages; in a Pod the resource hugepages-2Mi as well), or test without"
             }
             VerbsError::Uncounted { .. } => {
-                "give a longer -D or a shorter margin, fewer messages under way (-t), or smaller ones (-s)"
+                "give a longer -D or a shorter margin, fewer messages under way (-t, -Q), or smaller ones (-s)"
             }
             VerbsError::UnsetGid { .. } => {
                 "leave -x out, or choose an index that `rocade inventory -o gids` shows; an address that was taken from the \
