@@ -1,7 +1,7 @@
 //! Whether a pingpong's round trips were as short as expected: a verdict in one line.
 
 use super::PairResult;
-use super::perf::expect::{Verdict, WrongExpectation, compared, differ, over};
+use super::perf::expect::{Verdict, WrongExpectation, compared, differ, over, percent};
 
 /// What is expected.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ fn judge_one(seen: f64, expected: &Expected) -> (bool, String) {
         Expected::Us(most) => (*most, String::new()),
         Expected::From { earlier, within } => {
             let then = earlier.usec_per_iteration;
-            (then / within, format!(" ({then:.2} at {} %)", within * 100.0))
+            (then / within, format!(" ({then:.2} at {} %)", percent(*within)))
         }
     };
     (seen <= most, format!("{seen:.2} us a round trip, {most:.2} us wanted{of}"))

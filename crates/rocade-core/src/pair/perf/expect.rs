@@ -159,7 +159,7 @@ fn judge_one(result: &PerfResult, expected: &Expected, port_gbps: Option<f64>) -
         Expected::Gbps(wanted) => judge_gbps(result, *wanted, &format!("{wanted:.2} Gbit/s wanted")),
         Expected::RateShare(share) => match port_gbps {
             Some(rate) => {
-                let wanted = format!("{} % of the port's {rate} Gbit/s wanted", share * 100.0);
+                let wanted = format!("{} % of the port's {rate} Gbit/s wanted", percent(*share));
                 judge_gbps(result, share * rate, &wanted)
             }
             None => verdict(false, "the rate of the port is not known".into()),
@@ -230,9 +230,14 @@ fn judge_from(result: &PerfResult, earlier: &PerfResult, within: f64) -> Verdict
     }
 }
 
+/// Of a part of one, without what its binary form adds.
+pub(in crate::pair) fn percent(share: f64) -> f64 {
+    (share * 1e5).round() / 1e3
+}
+
 /// How good it is in relation to what is wanted, where 1 is enough; in words.
 fn compare(measure: Measure, bytes: u32, now: f64, then: f64, within: f64) -> (f64, String) {
-    let percent = within * 100.0;
+    let percent = percent(within);
     match measure {
         Measure::Bandwidth => {
             let wanted = then * within;
