@@ -32,9 +32,11 @@ pub(super) fn unconnected(server: &str, port: u16, errno: i32) -> Said {
         ),
         errno::EADDRNOTAVAIL => because(
             format!(
-                "no address of this host goes for a connection to {server}: that of --bind is not here, or of another family"
+                "no address of this host goes for a connection to {server}: it has none of that family, or that of --bind \
+                 (--source_ip) is not here or of another one"
             ),
-            "see `ip addr` for this host's addresses, or leave --bind out",
+            "see `ip addr` for this host's addresses; leave --bind out, or give an address of the other end that is of this \
+             host's family",
         ),
         errno::ENETUNREACH => because(
             format!("this end has no route to {server}"),

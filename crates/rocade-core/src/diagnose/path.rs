@@ -271,8 +271,8 @@ pub(super) fn other_subnet(evidence: &Evidence<'_>) -> Option<String> {
 fn stock_hops(evidence: &Evidence<'_>) -> &'static str {
     match evidence.remote.hop_limit {
         Some(1) => {
-            " (ibv_rc_pingpong asks for a hop limit of 1: under a kernel that keeps it, instead of its route's as recent ones \
-             do, its packets end there; take rocade at that end)"
+            " (if that end is ibv_rc_pingpong, it asks for a hop limit of 1: under a kernel that keeps it, instead of its \
+             route's as recent ones do, its packets end there; take rocade at that end)"
         }
         _ => "",
     }

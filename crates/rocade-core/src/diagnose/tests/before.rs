@@ -28,7 +28,8 @@ fn each_way_that_tcp_fails_is_told() {
         ),
         (
             99,
-            "no address of this host goes for a connection to 10.1.0.2: that of --bind is not here, or of another family",
+            "no address of this host goes for a connection to 10.1.0.2: it has none of that family, or that of --bind \
+             (--source_ip) is not here or of another one",
             "leave --bind out",
         ),
         (101, "this end has no route to 10.1.0.2", "ip route get 10.1.0.2"),

@@ -100,7 +100,7 @@ fn another_subnet_is_named_and_the_own_one_is_not() {
 
 #[test]
 fn a_stock_ends_hop_limit_is_told_with_the_router_and_not_within_a_subnet() {
-    let words = "(ibv_rc_pingpong asks for a hop limit of 1: under a kernel that keeps it";
+    let words = "(if that end is ibv_rc_pingpong, it asks for a hop limit of 1: under a kernel that keeps it";
     for failure in nothing_came() {
         let hops =
             |remote, hops| Case::of(failure.clone()).to(remote).with(|case| case.remote.hop_limit = hops);
