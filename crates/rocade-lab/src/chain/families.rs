@@ -72,10 +72,10 @@ pub(super) fn row() -> Row<Chain> {
                     chain.node(node, &line).map(drop)
                 })
             };
-            change("add")?;
-            let seen = met(chain);
-            change("del")?;
-            seen
+            let seen = change("add").and_then(|()| met(chain));
+            // Where adding failed, the second node has none to take away.
+            let gone = change("del");
+            seen.and_then(|seen| gone.map(|()| seen))
         },
     }
 }
