@@ -18,7 +18,7 @@ test-kubelets: ## the native node's tests with each release of the kubelet; buil
 
 soak: fuzz sanitize ## the same life cycles, many times over, tests between two ends in all sizes, QPs and directions and with the address sanitizer, and the fuzzers for long
 	ROCADE_NATIVE_RESTARTS=100 ROCADE_NATIVE_KILLS=100 ROCADE_NATIVE_UPDATES=50 ROCADE_NATIVE_MISHAPS=50 $(BENCH) --test native
-	ROCADE_MATRIX_FULL=1 ROCADE_ROWS='all six tests,rocade serve' $(BENCH) --test cluster
+	ROCADE_MATRIX_FULL=1 ROCADE_ROWS='all six tests,all sizes,rocade serve' $(BENCH) --test cluster
 	ROCADE_SANITIZE=1 ROCADE_ROWS='all six tests,broken off midway,rocade serve' $(BENCH) --test cluster
 
 # Stable Rust can fuzz where it may use what is not stable; without a sanitizer, since none of what is fuzzed is unsafe code.
