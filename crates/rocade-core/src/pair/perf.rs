@@ -186,6 +186,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether both ends post sends, writes or reads; otherwise the client alone does.
+    pub fn both_post(&self) -> bool {
+        self.bidirectional || self.test.measure == Measure::Latency && self.test.operation != Operation::Read
+    }
+
     /// What a stock tool does without options (perftest 6.06).
     pub fn stock(test: Test) -> Options {
         let bandwidth = test.measure == Measure::Bandwidth;

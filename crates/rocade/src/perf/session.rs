@@ -12,7 +12,7 @@ use rocade_core::gid::{
 use rocade_core::names::Pkey;
 use rocade_core::pair::perf::message::{Key, Memory, Unit};
 use rocade_core::pair::perf::statistics::Samples;
-use rocade_core::pair::perf::{EndFacts, Measure, Operation, Options, PerfResult, SizeResult, Sizes};
+use rocade_core::pair::perf::{EndFacts, Options, PerfResult, SizeResult, Sizes};
 use rocade_core::pair::{Endpoint, Role};
 use rocade_core::{Gid, GidIndex, Host, LinkLayer};
 use rocade_verbs::perftest::conversation::{Conversation, Greeting, Own, Peer, greet};
@@ -257,9 +257,7 @@ fn own_facts(host: &Host, choice: &Choice, pkey: Option<Pkey>) -> EndFacts {
 fn learn(known: &mut Known, role: Role, options: &Options, choice: &Choice) {
     known.choice = Some(choice.clone());
     known.operation = Some(options.test.operation);
-    let both = options.bidirectional
-        || options.test.measure == Measure::Latency && options.test.operation != Operation::Read;
-    known.sends = Some(both || role == Role::Client);
+    known.sends = Some(options.both_post() || role == Role::Client);
     known.watch = Watch::over(choice);
     known.local = End {
         // Of several sizes it is not known here which one fails.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Amount, Measure, Operation, Options, Sizes};
+use super::{Amount, Operation, Options, Sizes};
 use crate::pair::Role;
 
 /// No path in order is taken to be slower: bytes, and messages, a second. Soft-RoCE in an emulated machine moves 34 MiB/s.
@@ -45,10 +45,8 @@ impl Options {
     /// been given any number or time.
     pub fn patience(&self, role: Role, is_stock: bool, timeout: Duration, own: Duration) -> Option<Duration> {
         let slack = self.slack(timeout);
-        let both_post = self.bidirectional
-            || self.test.measure == Measure::Latency && self.test.operation != Operation::Read;
         match (role, self.amount) {
-            _ if both_post => Some(slack + own * SLOWER),
+            _ if self.both_post() => Some(slack + own * SLOWER),
             (Role::Client, _) => Some(slack),
             (Role::Server, Amount::Seconds(time)) if !is_stock => {
                 // What may be under way goes ahead of the time as warm-up, and is left at the end.
