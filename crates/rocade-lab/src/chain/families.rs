@@ -86,9 +86,7 @@ fn address(at: usize) -> String {
 }
 
 fn met(chain: &Chain) -> Result<Seen> {
-    let ends = [0, 1].map(|at| gid_index(chain, at));
-    let [server, client] = ends;
-    let (server, client) = (server?, client?);
+    let (server, client) = (gid_index(chain, 0)?, gid_index(chain, 1)?);
     let filled = |line: &str| line.replace("SERVER", &server).replace("CLIENT", &client);
     let mut table = String::new();
     for Cell { name, server, client } in CELLS {
@@ -120,7 +118,7 @@ fn names(said: &str, at: usize) -> bool {
 fn gid_index(chain: &Chain, at: usize) -> Result<String> {
     let said = chain.node(plan::NODES[at], "rocade inventory -o json")?;
     let host: Host = serde_json::from_str(&said)?;
-    let own = address(at).parse().ok();
+    let own = Some(address(at).parse()?);
     let gid = host.hca("rxe1").and_then(|hca| hca.ports.first()?.gids.iter().find(|gid| gid.address == own));
     Ok(gid.with_context(|| format!("rxe1 has no GID of {}", address(at)))?.index.to_string())
 }

@@ -15,6 +15,13 @@ macro_rules! came {
         "while [ $(($(cat $c) - n)) -lt 100 ]; do sleep 0.1; done; "
     };
 }
+/// Stops it, and ends it once its client has gone: port 18515, no more in state ESTABLISHED (01).
+macro_rules! stopped {
+    () => {
+        "kill -STOP $p; while grep -qE ':4853 [0-9A-F]+:[0-9A-F]+ 01 ' /proc/net/tcp; do sleep 0.2; done; \
+         kill -9 $p; wait"
+    };
+}
 
 /// What ends a test first: the HCA's retries, or the look at the connection.
 const GONE: &str = "the other end fell silent after |the other end ended while this end's test ran";
@@ -70,15 +77,13 @@ pub(super) const MIDWAY: &[Case] = &[
             counting!(),
             "ib_write_bw -F -d rxe1 -x 1 -s 4096 -n 50000 & p=$!; ",
             came!(),
-            "kill -STOP $p; while grep -qE ':4853 [0-9A-F]+:[0-9A-F]+ 01 ' /proc/net/tcp; do sleep 0.2; done; \
-             kill -9 $p; wait"
+            stopped!()
         ),
         client: "rocade write-bw -d rxe1 -s 4096 -n 50000 --timeout 5 10.8.10.1",
         teller: Teller::Client,
         wanted: &["the other end sent nothing for 5 s where the other end's key was to come"],
         code: 1,
     },
-    // It is kept until its client has gone: port 18515, state ESTABLISHED.
     Case {
         what: "a server that posts no more receives (RNR)",
         changes: &[],
@@ -86,8 +91,7 @@ pub(super) const MIDWAY: &[Case] = &[
             counting!(),
             "ib_send_bw -F -d rxe1 -x 1 -s 1024 -n 1000000 & p=$!; ",
             came!(),
-            "kill -STOP $p; while grep -qE ':4853 [0-9A-F]+:[0-9A-F]+ 01 ' /proc/net/tcp; do sleep 0.2; done; \
-             kill -9 $p; wait"
+            stopped!()
         ),
         client: "rocade send-bw -d rxe1 -s 1024 -n 1000000 --timeout 5 10.8.10.1",
         teller: Teller::Client,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rocade_core::pair::perf::Sizes;
 
 use super::super::pingpong::{gid_index, run_pair};
@@ -42,7 +42,8 @@ fn run(chain: &Chain) -> Result<Seen> {
         let found = rows.lines().filter(|row| row.split_whitespace().count() >= 5).count();
         ensure!(found >= seen, "{found} rows of {seen} sizes:\n{rows}");
         let largest = rows.lines().rev().find(|row| row.trim_start().starts_with('8'));
-        writeln!(table, "{client}: {}", largest.unwrap_or_default().trim())?;
+        let largest = largest.with_context(|| format!("no row of 8 MiB:\n{rows}"))?;
+        writeln!(table, "{client}: {}", largest.trim())?;
     }
     passed(table, format!("3 pairs of ends, {} sizes each", Sizes::All.each().len()))
 }
